@@ -1,0 +1,178 @@
+package shared
+
+import "time"
+
+// EngineVersion is the one engine version that this build works with. It is
+// part of LayoutRevision, and a worker refuses a library that reports another.
+const EngineVersion = "0.5.0"
+
+// SlotSpec is the declaration of one slot as the worker and the supervisor need it.
+type SlotSpec struct {
+	SlotID            string
+	Model             string
+	ModelPath         string
+	DeclaredSHA256    string // hex without prefix; empty when not declared
+	DeclaredPrecision string // empty when not declared
+	Device            string
+	Transfer          Transfer
+	ContextTokens     int // per sequence
+	Parallel          int
+	PageTokens        int
+	KVType            string
+	PrefillChunk      int
+	Threads           int
+	Preload           bool
+	OnMiss            OnMiss
+}
+
+// PrefetchPlan says what a prefetch is about to do. It is legal only from the
+// statuses empty and evicting.
+type PrefetchPlan struct {
+	ModelRevision string
+	SlotID        string
+	HostBufferID  string
+	TargetDevice  string
+	ByteCount     int64
+}
+
+// Progress is how far a preparation has come. Stages are spawn, digest, read,
+// transfer, warmup and canary.
+type Progress struct {
+	Stage      string
+	DoneBytes  int64
+	TotalBytes int64
+}
+
+// SlotInfo is what everybody may know of a slot.
+type SlotInfo struct {
+	SlotID         string
+	Model          string
+	ModelPath      string
+	Identity       Identity
+	Status         SlotStatus
+	Process        ProcessState
+	PID            int
+	Restarts       int
+	HostBufferID   string
+	DeviceBufferID string
+	LastError      string
+	Device         string
+	Transfer       Transfer
+	Pinned         bool
+	PinNote        string
+	HostBytes      int64
+	DeviceBytes    int64
+	ContextTokens  int
+	Parallel       int
+	InFlight       int
+	Progress       Progress
+	OnMiss         OnMiss
+	LogTail        []string
+}
+
+// SlotList is all slots in declaration order, and the aliases.
+type SlotList struct {
+	Slots   []SlotInfo
+	Aliases map[string]string
+}
+
+// Requirement is what a request asks for. Resolve turns it into exactly one
+// identity; empty fields do not narrow the choice.
+type Requirement struct {
+	SlotID            string
+	Model             string
+	ModelRevision     string
+	Precision         string
+	TokenizerRevision string
+	LayoutRevision    string
+	SlotRevision      string
+}
+
+// Resolution is the one identity that a requirement means, with the slots that have it.
+type Resolution struct {
+	Identity Identity
+	SlotIDs  []string
+	Model    string
+}
+
+// Message is one turn of a chat.
+type Message struct {
+	Role    string
+	Content string
+}
+
+// LogitBias is added to one token's logit before sampling.
+type LogitBias struct {
+	Token int32
+	Bias  float32
+}
+
+// Sampling says how the next token is chosen. The zero value is greedy.
+type Sampling struct {
+	Temperature      float32 // 0 means greedy
+	TopK             int     // 0 means off
+	TopP             float32 // 0 or 1 means off
+	MinP             float32 // 0 means off
+	Seed             uint32  // 0 means a random one
+	RepeatPenalty    float32 // 0 or 1 means off
+	RepeatLastN      int     // 0 means 64, -1 the whole context
+	PresencePenalty  float32
+	FrequencyPenalty float32
+	LogitBias        []LogitBias
+}
+
+// GenerateRequest is one request. Exactly one of Prompt, Messages and
+// PromptTokens is set. The supervisor fills in Identity; the worker compares it
+// with its own and refuses anything else.
+type GenerateRequest struct {
+	RequestID    string
+	Requirement  Requirement
+	Identity     Identity
+	Prompt       string
+	Messages     []Message
+	PromptTokens []int32
+	Sampling     Sampling
+	MaxTokens    int // 0 means until the context is full
+	Stop         []string
+	IgnoreEOS    bool
+	OnMiss       OnMiss        // empty means the slot's own
+	Deadline     time.Duration // counted from arrival; 0 means the default
+}
+
+// Chunk is a piece of the answer, or, with Progress set, news of the
+// preparation that the request waits for. The first chunk with text carries the
+// phases known so far.
+type Chunk struct {
+	SlotID   string
+	Text     string
+	Tokens   []int32
+	Phases   *Phases
+	Progress *Progress
+}
+
+// Finish reasons of a Result.
+const (
+	FinishStop   = "stop"
+	FinishLength = "length"
+)
+
+// Usage counts tokens. PromptTokens is always the whole prompt.
+type Usage struct {
+	PromptTokens     int
+	CachedTokens     int
+	CompletionTokens int
+}
+
+// Result ends a request that succeeded.
+type Result struct {
+	SlotID       string
+	Model        string
+	Identity     Identity
+	FinishReason string
+	Usage        Usage
+	Phases       Phases
+	Activation   ActivationDetail
+	SlotHit      bool          // the slot was resident when the request came
+	Prompt       time.Duration // prefill of the tokens that no page covered
+	Predicted    time.Duration // all decode steps
+}

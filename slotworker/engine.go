@@ -1,0 +1,118 @@
+package slotworker
+
+import (
+	"errors"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// EngineInfo says which native library was loaded.
+type EngineInfo struct {
+	Version    string // as the library reports it
+	CPUVariant string // which CPU backend was chosen, such as haswell
+}
+
+// LoadRequest names where the weights come from: exactly one of Path and Bytes.
+type LoadRequest struct {
+	// Path is a file that the engine maps and reads in place.
+	Path string
+	// Bytes is the whole model file in a host buffer; the engine copies the
+	// weights out of it, so the buffer may be kept, reused or freed afterwards.
+	Bytes []byte
+	// Progress is told a number from 0 to 1; false ends the load with an error.
+	Progress func(float32) bool
+}
+
+// Engine is a loaded inference library.
+type Engine interface {
+	Info() EngineInfo
+	Load(req LoadRequest) (Model, error)
+}
+
+// ModelInfo is what the engine says of a model that it has built.
+type ModelInfo struct {
+	Architecture  string
+	Layers        int
+	Embedding     int
+	Heads         int
+	HeadsKV       int
+	SWA           int // sliding window, 0 when attention is full
+	Recurrent     bool
+	Hybrid        bool
+	TrainedTokens int
+	Vocab         int
+	WeightBytes   int64
+}
+
+// ContextConfig sizes a context. The KV memory has one stream per sequence.
+type ContextConfig struct {
+	TokensPerSequence int
+	Sequences         int
+	BatchTokens       int // most rows in one Decode
+	Threads           int
+	KVType            string
+}
+
+// Model is built weights. Its methods may be called from any goroutine.
+type Model interface {
+	Info() ModelInfo
+	Tokenize(text string, addSpecial, parseSpecial bool) ([]int32, error)
+	// Piece is the text of one token; special tokens have none unless special is set.
+	Piece(token int32, special bool) []byte
+	IsEOG(token int32) bool
+	// BOS and EOS are -1 when the vocabulary has none.
+	BOS() int32
+	EOS() int32
+	NewContext(cfg ContextConfig) (Context, error)
+	// NewSampler makes a chain; history is accepted so that penalties see the prompt.
+	NewSampler(s shared.Sampling, history []int32) (Sampler, error)
+	Close()
+}
+
+// Row is one token of a batch.
+type Row struct {
+	Token  int32
+	Pos    int32
+	Seq    int32
+	Logits bool
+}
+
+// Errors of Context.Decode.
+var (
+	// ErrNoKVSpace: no place was found for the batch; nothing was changed.
+	ErrNoKVSpace = errors.New("no free KV cells for the batch")
+	// ErrDecodeAborted: the abort callback ended the step; the KV state of the batch's sequences is unknown.
+	ErrDecodeAborted = errors.New("decode was aborted")
+	// ErrDecodeFailed: the engine failed; the KV state of the batch's sequences is unknown.
+	ErrDecodeFailed = errors.New("decode failed")
+)
+
+// Context is the KV memory and the compute buffers: the device buffer apart
+// from the weights. All calls come from one goroutine locked to its thread.
+type Context interface {
+	// Decode computes one batch. Row numbers in Sample and Logits are indices into rows.
+	Decode(rows []Row) error
+	Sample(s Sampler, row int) int32
+	// Logits is the engine's own memory, valid until the next Decode.
+	Logits(row int) []float32
+	// SeqRemove drops positions from..to (to < 0: to the end); false means that
+	// this kind of memory cannot be cut there.
+	SeqRemove(seq, from, to int32) bool
+	// SeqTokens is the engine's own count of a sequence's positions.
+	SeqTokens(seq int32) int
+	StateSize(seq int32) int
+	// StateGet returns how many bytes it wrote, StateSet how many it read; less
+	// than the state's size means failure, and after a failed StateSet the
+	// sequence has to be removed.
+	StateGet(seq int32, dst []byte) int
+	StateSet(seq int32, src []byte) int
+	// DeviceBytes is KV memory plus compute buffers, as far as the engine tells.
+	DeviceBytes() int64
+	Close()
+}
+
+// Sampler chooses tokens for one request.
+type Sampler interface {
+	Accept(token int32)
+	Close()
+}
