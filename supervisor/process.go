@@ -1,0 +1,61 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// Process is one running worker process.
+type Process interface {
+	// Worker reaches the worker. It stays usable for calls until the process
+	// ends; calls then fail with KindWorkerLost.
+	Worker() shared.Worker
+	// PID is the process id.
+	PID() int
+	// Done is closed when the process has really ended.
+	Done() <-chan struct{}
+	// Exit says how the process ended. It is valid once Done is closed.
+	Exit() ExitInfo
+	// Stop asks the worker to drain for that long, then ends it politely, then
+	// sends SIGKILL to its group. It returns when Done is closed or ctx has
+	// ended, and never blocks for longer than its deadlines.
+	Stop(ctx context.Context, drain time.Duration)
+}
+
+// Launcher starts worker processes.
+type Launcher interface {
+	// Launch starts the worker of a slot and returns once it answers. When ctx
+	// ends first, no process is left behind.
+	Launch(ctx context.Context, slotID string) (Process, error)
+}
+
+// ExitInfo is how a process ended.
+type ExitInfo struct {
+	Code   int    // exit code; -1 when a signal ended it or it is not known
+	Signal string // the signal that ended it, such as "killed"; empty otherwise
+	// LogTail is the end of the worker's log: the failed assertion or the last
+	// engine error when there is one, and the last lines.
+	LogTail []string
+}
+
+// String names the signal or the exit code.
+func (e ExitInfo) String() string {
+	if e.Signal != "" {
+		return "signal " + e.Signal
+	}
+	return fmt.Sprintf("exit code %d", e.Code)
+}
+
+// Cause adds the first line of the log tail, which is the most telling one.
+func (e ExitInfo) Cause() string {
+	for _, line := range e.LogTail {
+		if line = strings.TrimSpace(line); line != "" {
+			return e.String() + ": " + line
+		}
+	}
+	return e.String()
+}
