@@ -1,0 +1,101 @@
+package shared
+
+import (
+	"context"
+
+	pb "github.com/firstframe/firstframe/shared/firstframepb"
+)
+
+// frontendClient is a supervisor in another process.
+type frontendClient struct {
+	client pb.SupervisorClient
+}
+
+var _ Frontend = (*frontendClient)(nil)
+
+func (c *frontendClient) fail(ctx context.Context, op string, err error) error {
+	return errorFromStatus(ctx, op, KindUnavailable, err)
+}
+
+func (c *frontendClient) ListSlots(ctx context.Context) (SlotList, error) {
+	m, err := c.client.ListSlots(ctx, &pb.ListSlotsRequest{})
+	return fromSlotList(m), c.fail(ctx, "list slots", err)
+}
+
+func (c *frontendClient) WatchSlots(ctx context.Context, changed func(SlotList) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.client.WatchSlots(ctx, &pb.ListSlotsRequest{})
+	if err != nil {
+		return c.fail(ctx, "watch slots", err)
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return c.fail(ctx, "watch slots", err)
+		}
+		if err := changed(fromSlotList(m)); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *frontendClient) Resolve(ctx context.Context, req Requirement) (Resolution, error) {
+	m, err := c.client.Resolve(ctx, toRequirement(req))
+	return fromResolution(m), c.fail(ctx, "resolve", err)
+}
+
+func (c *frontendClient) Generate(ctx context.Context, req GenerateRequest, emit func(Chunk) error) (Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.client.Generate(ctx, toGenerate(req))
+	if err != nil {
+		return Result{}, c.fail(ctx, "generate", err)
+	}
+	result, err, emitErr := receiveGenerate(stream, emit)
+	if emitErr != nil {
+		return Result{}, emitErr
+	}
+	return result, c.fail(ctx, "generate", err)
+}
+
+func (c *frontendClient) Prepare(ctx context.Context, slotID string, progress func(Progress)) (SlotInfo, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.client.Prepare(ctx, &pb.PrepareRequest{SlotId: slotID})
+	if err != nil {
+		return SlotInfo{}, c.fail(ctx, "prepare", err)
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return SlotInfo{}, c.fail(ctx, "prepare", err)
+		}
+		if s := m.GetSlot(); s != nil {
+			return fromSlotInfo(s), nil
+		}
+		if p := m.GetProgress(); p != nil && progress != nil {
+			progress(fromProgress(p))
+		}
+	}
+}
+
+func (c *frontendClient) Evict(ctx context.Context, slotID string, dropHost bool) (SlotInfo, error) {
+	m, err := c.client.Evict(ctx, &pb.EvictSlotRequest{SlotId: slotID, DropHost: dropHost})
+	return fromSlotInfo(m), c.fail(ctx, "evict", err)
+}
+
+func (c *frontendClient) Restart(ctx context.Context, slotID string) (SlotInfo, error) {
+	m, err := c.client.Restart(ctx, &pb.RestartSlotRequest{SlotId: slotID})
+	return fromSlotInfo(m), c.fail(ctx, "restart", err)
+}
+
+func (c *frontendClient) Tokenize(ctx context.Context, req TokenizeRequest) ([]int32, error) {
+	m, err := c.client.Tokenize(ctx, toTokenize(req))
+	return m.GetTokens(), c.fail(ctx, "tokenize", err)
+}
+
+func (c *frontendClient) ApplyTemplate(ctx context.Context, req ApplyTemplateRequest) (string, error) {
+	m, err := c.client.ApplyTemplate(ctx, toApplyTemplate(req))
+	return m.GetPrompt(), c.fail(ctx, "apply template", err)
+}
