@@ -1,0 +1,175 @@
+package proxy
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// chatRequest is the body of /v1/chat/completions.
+type chatRequest struct {
+	Model               string         `json:"model"`
+	Messages            []chatMessage  `json:"messages"`
+	Stream              bool           `json:"stream"`
+	StreamOptions       *streamOptions `json:"stream_options"`
+	MaxTokens           *int           `json:"max_tokens"`
+	MaxCompletionTokens *int           `json:"max_completion_tokens"`
+	sampling            `json:",embed"`
+	neutral             `json:",embed"`
+
+	Tools             jsontext.Value `json:"tools"`
+	ToolChoice        jsontext.Value `json:"tool_choice"`
+	ParallelToolCalls jsontext.Value `json:"parallel_tool_calls"`
+	Functions         jsontext.Value `json:"functions"`
+	FunctionCall      jsontext.Value `json:"function_call"`
+	ResponseFormat    jsontext.Value `json:"response_format"`
+	Logprobs          jsontext.Value `json:"logprobs"`
+	TopLogprobs       jsontext.Value `json:"top_logprobs"`
+	Audio             jsontext.Value `json:"audio"`
+	Modalities        jsontext.Value `json:"modalities"`
+	Prediction        jsontext.Value `json:"prediction"`
+	ReasoningEffort   jsontext.Value `json:"reasoning_effort"`
+	Verbosity         jsontext.Value `json:"verbosity"`
+	WebSearchOptions  jsontext.Value `json:"web_search_options"`
+}
+
+// neutral holds parameters that never change an answer; they are accepted
+// because unmodified clients send them.
+type neutral struct {
+	User             string            `json:"user"`
+	SafetyIdentifier string            `json:"safety_identifier"`
+	Metadata         map[string]string `json:"metadata"`
+	Store            bool              `json:"store"`
+	ServiceTier      string            `json:"service_tier"`
+}
+
+type streamOptions struct {
+	IncludeUsage       bool `json:"include_usage"`
+	IncludeObfuscation bool `json:"include_obfuscation"`
+}
+
+type chatMessage struct {
+	Role    string      `json:"role"`
+	Content messageText `json:"content"`
+	Name    string      `json:"name"`
+	Refusal *string     `json:"refusal"`
+}
+
+// messageText is a string or a list of text parts.
+type messageText string
+
+// UnmarshalJSONFrom reads either form. Parts other than text are refused by name.
+func (t *messageText) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() == '"' {
+		return json.UnmarshalDecode(dec, (*string)(t))
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := json.UnmarshalDecode(dec, &parts); err != nil {
+		return err
+	}
+	var all string
+	for _, p := range parts {
+		if p.Type != "text" {
+			return badRequest("unsupported_parameter", "messages", "content parts of type %q are not supported", p.Type)
+		}
+		all += p.Text
+	}
+	*t = messageText(all)
+	return nil
+}
+
+func (r *chatRequest) check() error {
+	if r.Model == "" {
+		return badRequest("missing_parameter", "model", "model is missing")
+	}
+	if len(r.Messages) == 0 {
+		return badRequest("missing_parameter", "messages", "messages is missing or empty")
+	}
+	for _, m := range r.Messages {
+		switch m.Role {
+		case "system", "developer", "user", "assistant":
+		default:
+			return badRequest("invalid_value", "messages", "messages of role %q are not supported", m.Role)
+		}
+	}
+	if string(r.ResponseFormat) == `{"type":"text"}` {
+		r.ResponseFormat = nil
+	}
+	return unsupported(map[string]jsontext.Value{
+		"tools": r.Tools, "tool_choice": r.ToolChoice, "parallel_tool_calls": r.ParallelToolCalls,
+		"functions": r.Functions, "function_call": r.FunctionCall, "response_format": r.ResponseFormat,
+		"logprobs": r.Logprobs, "top_logprobs": r.TopLogprobs, "audio": r.Audio, "modalities": r.Modalities,
+		"prediction": r.Prediction, "reasoning_effort": r.ReasoningEffort, "verbosity": r.Verbosity,
+		"web_search_options": r.WebSearchOptions,
+	}, "tools", "tool_choice", "functions", "function_call", "response_format", "logprobs", "top_logprobs",
+		"audio", "modalities", "prediction", "reasoning_effort", "verbosity", "web_search_options")
+}
+
+// toShared turns the body into the runtime's request.
+func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
+	if err := r.check(); err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	limit, name := r.MaxCompletionTokens, "max_completion_tokens"
+	if limit == nil {
+		limit, name = r.MaxTokens, "max_tokens"
+	}
+	req, err := r.common(r.Model, name, limit)
+	if err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	for _, m := range r.Messages {
+		role := m.Role
+		if role == "developer" {
+			role = "system"
+		}
+		req.Messages = append(req.Messages, shared.Message{Role: role, Content: string(m.Content)})
+	}
+	return req, nil
+}
+
+// common fills in what chat and text completion share.
+func (s sampling) common(model, limitName string, limit *int) (shared.GenerateRequest, error) {
+	if err := s.Stop.check(); err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	chosen, err := s.toShared()
+	if err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	tokens, err := tokenLimit(limitName, limit)
+	if err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	return shared.GenerateRequest{
+		Requirement: parseModel(model), Sampling: chosen, MaxTokens: tokens, Stop: s.Stop, IgnoreEOS: s.IgnoreEOS,
+	}, nil
+}
+
+func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) {
+	var body chatRequest
+	if err := decodeBody(r, &body); err != nil {
+		writeError(w, err)
+		return
+	}
+	req, err := body.toShared()
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	n, err := body.choices()
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	s.answer(w, r, req, answerOptions{
+		shape: chatShape{}, choices: n, stream: body.Stream,
+		usage: body.StreamOptions != nil && body.StreamOptions.IncludeUsage,
+	})
+}

@@ -1,0 +1,74 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// decodeBody reads one strict JSON object: no duplicate or unknown names, valid
+// UTF-8, nothing after it, within the size limit.
+func decodeBody(r *http.Request, v any) error {
+	if ct := r.Header.Get("Content-Type"); ct != "" {
+		if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
+			return &httpError{status: http.StatusUnsupportedMediaType, code: "unsupported_content_type",
+				message: "the content type must be application/json"}
+		}
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return &httpError{status: http.StatusRequestEntityTooLarge, code: "request_too_large",
+				message: "the request body is too large"}
+		}
+		return badRequest("invalid_body", "", "cannot read the request body")
+	}
+	return decodeJSON(body, v)
+}
+
+func decodeJSON(body []byte, v any) error {
+	err := json.Unmarshal(body, v, json.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
+	var semantic *json.SemanticError
+	if errors.As(err, &semantic) {
+		param := pointerName(semantic.JSONPointer)
+		if errors.Is(err, json.ErrUnknownName) {
+			return badRequest("unknown_parameter", param, "unknown parameter: %s", param)
+		}
+		return badRequest("invalid_type", param, "parameter %s has the wrong type or value", param)
+	}
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		return badRequest("invalid_json", pointerName(syntactic.JSONPointer),
+			"the body is not valid JSON at byte %d: %s", syntactic.ByteOffset, syntacticReason(syntactic))
+	}
+	return badRequest("invalid_json", "", "the body is not a valid JSON object")
+}
+
+func syntacticReason(e *jsontext.SyntacticError) string {
+	switch {
+	case errors.Is(e, jsontext.ErrDuplicateName):
+		return "a name appears twice in one object"
+	case e.Err != nil:
+		return strings.ToValidUTF8(e.Err.Error(), "\uFFFD")
+	default:
+		return "syntax error"
+	}
+}
+
+// pointerName turns a JSON pointer into the dotted form of OpenAI's errors.
+func pointerName(p jsontext.Pointer) string {
+	var parts []string
+	for part := range p.Tokens() {
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ".")
+}

@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// guard is what every request passes: size, origin and headers.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, s.cfg.MaxBody)
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		origin := r.Header.Get("Origin")
+		allowed := origin != "" && slices.Contains(s.cfg.CORS, origin)
+		if allowed {
+			h.Set("Access-Control-Allow-Origin", origin)
+			h.Set("Vary", "Origin")
+		}
+		if r.Method == http.MethodOptions && origin != "" {
+			if allowed {
+				h.Set("Access-Control-Allow-Methods", "GET, POST")
+				h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Prefer")
+			}
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		if origin != "" && !allowed && !sameOrigin(r, origin) && r.Method != http.MethodGet {
+			writeError(w, &httpError{status: http.StatusForbidden, code: "origin_not_allowed",
+				message: "requests from this origin are not allowed; list it in cors"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// sameOrigin reports whether the page that sends the request came from here.
+func sameOrigin(r *http.Request, origin string) bool {
+	_, host, ok := strings.Cut(origin, "://")
+	return ok && host == r.Host
+}
+
+// withKey admits requests that carry one of the keys, or all when there are none.
+func (s *Server) withKey(keys []string, next http.Handler) http.Handler {
+	if len(keys) == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !hasKey(r, keys) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			writeError(w, &httpError{status: http.StatusUnauthorized, code: "invalid_api_key",
+				message: "a valid API key is needed: send it as a bearer token"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// withAdmin admits admin actions: with an admin key, or freely on a loopback
+// address that asks for no keys at all.
+func (s *Server) withAdmin(next http.Handler) http.Handler {
+	switch {
+	case s.cfg.adminOpen():
+		return next
+	case len(s.cfg.AdminKeys) > 0:
+		return s.withKey(s.cfg.AdminKeys, next)
+	default:
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			writeError(w, &httpError{status: http.StatusForbidden, code: "admin_disabled",
+				message: "admin actions need admin_keys in the configuration"})
+		})
+	}
+}
+
+// hasKey compares digests, so that neither content nor length of a key shows in
+// how long the comparison takes.
+func hasKey(r *http.Request, keys []string) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		given = r.Header.Get("X-Api-Key")
+	}
+	sum := sha256.Sum256([]byte(given))
+	found := 0
+	for _, key := range keys {
+		want := sha256.Sum256([]byte(key))
+		found |= subtle.ConstantTimeCompare(sum[:], want[:])
+	}
+	return found == 1
+}
+
+// generating holds one of the places for requests that generate.
+func (s *Server) generating(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case s.streams <- struct{}{}:
+			defer func() { <-s.streams }()
+			next(w, r)
+		default:
+			setRetryAfter(w, defaultRetryAfter)
+			writeError(w, &httpError{status: http.StatusTooManyRequests, code: "rate_limit_exceeded",
+				message: "too many requests are being answered at once"})
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// Server is the HTTP side of one supervisor.
+type Server struct {
+	cfg      Config
+	frontend shared.Frontend
+	log      hclog.Logger
+	metrics  *metrics
+	recent   *recent
+	streams  chan struct{} // one place for each request that may generate
+}
+
+// New makes a server; it opens nothing yet.
+func New(cfg Config, frontend shared.Frontend) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	return &Server{
+		cfg: cfg, frontend: frontend, log: cfg.Logger,
+		metrics: newMetrics(frontend, cfg.Version), recent: newRecent(),
+		streams: make(chan struct{}, cfg.MaxStreams),
+	}, nil
+}
+
+// Handler is the whole tree of endpoints behind its guards.
+func (s *Server) Handler() http.Handler {
+	api := http.NewServeMux()
+	api.HandleFunc("POST /v1/chat/completions", s.generating(s.chatCompletions))
+	api.HandleFunc("POST /v1/completions", s.generating(s.completions))
+	api.HandleFunc("GET /v1/models", s.models)
+	api.HandleFunc("GET /v1/models/{id...}", s.model)
+	api.HandleFunc("POST /tokenize", s.tokenize)
+
+	admin := http.NewServeMux()
+	admin.HandleFunc("POST /api/slots/{op}", s.slotAction)
+
+	root := http.NewServeMux()
+	root.Handle("/v1/", s.withKey(s.cfg.APIKeys, api))
+	root.Handle("/tokenize", s.withKey(s.cfg.APIKeys, api))
+	root.Handle("/api/slots/", s.withAdmin(admin))
+	root.Handle("GET /api/events", s.withKey(s.cfg.APIKeys, http.HandlerFunc(s.events)))
+	root.Handle("GET /metrics", s.withKey(s.cfg.APIKeys, s.metrics.handler()))
+	root.HandleFunc("GET /healthz", s.healthz)
+	root.HandleFunc("GET /readyz", s.readyz)
+	root.Handle("/", pageHandler())
+	return s.guard(root)
+}
+
+// Timeouts and sizes that no honest client meets.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readBodyTimeout   = 60 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+	shutdownTimeout   = 5 * time.Second
+)
+
+// Serve answers on the listener until ctx ends, then lets running requests
+// finish for a few seconds.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	srv := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readBodyTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          s.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+	}
+	failed := make(chan error, 1)
+	go func() {
+		if s.cfg.CertFile != "" {
+			failed <- srv.ServeTLS(listener, s.cfg.CertFile, s.cfg.KeyFile)
+			return
+		}
+		failed <- srv.Serve(listener)
+	}()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	err := srv.Shutdown(stop)
+	if err != nil {
+		err = srv.Close()
+	}
+	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+		return served
+	}
+	return err
+}

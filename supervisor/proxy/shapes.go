@@ -1,0 +1,166 @@
+package proxy
+
+import (
+	"github.com/firstframe/firstframe/shared"
+)
+
+// shape is how one endpoint writes text: chat and plain completion differ only here.
+type shape interface {
+	object(stream bool) string
+	idPrefix() string
+	// delta is a streamed piece; the first of a choice may say more than the others.
+	delta(index int, text string, first bool) any
+	// finish is the last streamed piece of a choice.
+	finish(index int, reason string) any
+	// whole is a choice of an answer that is not streamed.
+	whole(index int, text, reason string) any
+}
+
+type chatShape struct{}
+
+type chatDelta struct {
+	Role    string `json:"role,omitempty"`
+	Content string `json:"content,omitempty"`
+}
+
+type chatChunkChoice struct {
+	Index        int       `json:"index"`
+	Delta        chatDelta `json:"delta"`
+	Logprobs     *struct{} `json:"logprobs"`
+	FinishReason *string   `json:"finish_reason"`
+}
+
+type chatText struct {
+	Role    string  `json:"role"`
+	Content string  `json:"content"`
+	Refusal *string `json:"refusal"`
+}
+
+type chatChoice struct {
+	Index        int       `json:"index"`
+	Message      chatText  `json:"message"`
+	Logprobs     *struct{} `json:"logprobs"`
+	FinishReason string    `json:"finish_reason"`
+}
+
+func (chatShape) object(stream bool) string {
+	if stream {
+		return "chat.completion.chunk"
+	}
+	return "chat.completion"
+}
+
+func (chatShape) idPrefix() string { return "chatcmpl-" }
+
+func (chatShape) delta(index int, text string, first bool) any {
+	c := chatChunkChoice{Index: index, Delta: chatDelta{Content: text}}
+	if first {
+		c.Delta.Role = "assistant"
+	}
+	return c
+}
+
+func (chatShape) finish(index int, reason string) any {
+	return chatChunkChoice{Index: index, FinishReason: &reason}
+}
+
+func (chatShape) whole(index int, text, reason string) any {
+	return chatChoice{Index: index, Message: chatText{Role: "assistant", Content: text}, FinishReason: reason}
+}
+
+type textShape struct{}
+
+type textChoice struct {
+	Index        int       `json:"index"`
+	Text         string    `json:"text"`
+	Logprobs     *struct{} `json:"logprobs"`
+	FinishReason *string   `json:"finish_reason"`
+}
+
+func (textShape) object(bool) string { return "text_completion" }
+func (textShape) idPrefix() string   { return "cmpl-" }
+
+func (textShape) delta(index int, text string, _ bool) any {
+	return textChoice{Index: index, Text: text}
+}
+
+func (textShape) finish(index int, reason string) any {
+	return textChoice{Index: index, FinishReason: &reason}
+}
+
+func (textShape) whole(index int, text, reason string) any {
+	return textChoice{Index: index, Text: text, FinishReason: &reason}
+}
+
+// envelope is what both endpoints wrap their choices in.
+type envelope struct {
+	ID                string       `json:"id"`
+	Object            string       `json:"object"`
+	Created           int64        `json:"created"`
+	Model             string       `json:"model"`
+	SystemFingerprint string       `json:"system_fingerprint,omitempty"`
+	Choices           []any        `json:"choices"`
+	Usage             *usageJSON   `json:"usage,omitempty"`
+	Timings           *timingsJSON `json:"timings,omitempty"`
+}
+
+type usageJSON struct {
+	PromptTokens        int           `json:"prompt_tokens"`
+	CompletionTokens    int           `json:"completion_tokens"`
+	TotalTokens         int           `json:"total_tokens"`
+	PromptTokensDetails promptDetails `json:"prompt_tokens_details"`
+}
+
+type promptDetails struct {
+	CachedTokens int `json:"cached_tokens"`
+}
+
+// add counts a further choice of the same prompt.
+func (u *usageJSON) add(n shared.Usage) {
+	if u.PromptTokens == 0 {
+		u.PromptTokens = n.PromptTokens
+		u.PromptTokensDetails.CachedTokens = n.CachedTokens
+	}
+	u.CompletionTokens += n.CompletionTokens
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+}
+
+// timingsJSON has llama-server's field names, with the phases beside them.
+type timingsJSON struct {
+	CacheN             int                `json:"cache_n"`
+	PromptN            int                `json:"prompt_n"`
+	PromptMS           float64            `json:"prompt_ms"`
+	PromptPerSecond    float64            `json:"prompt_per_second"`
+	PredictedN         int                `json:"predicted_n"`
+	PredictedMS        float64            `json:"predicted_ms"`
+	PredictedPerSecond float64            `json:"predicted_per_second"`
+	PhaseMS            map[string]float64 `json:"phase_ms"`
+	FirstChunkMS       float64            `json:"first_chunk_ms"`
+	FullResponseMS     float64            `json:"full_response_ms"`
+	SlotHit            bool               `json:"slot_hit"`
+	SlotID             string             `json:"slot_id"`
+	Identity           identityJSON       `json:"identity"`
+}
+
+func toTimings(m shared.Measured) *timingsJSON {
+	t := &timingsJSON{
+		CacheN:         m.Usage.CachedTokens,
+		PromptN:        m.Usage.PromptTokens - m.Usage.CachedTokens,
+		PromptMS:       shared.Milliseconds(m.Prompt),
+		PredictedN:     m.Usage.CompletionTokens,
+		PredictedMS:    shared.Milliseconds(m.Predicted),
+		PhaseMS:        m.Phases.MS(),
+		FirstChunkMS:   shared.Milliseconds(m.FirstChunk),
+		FullResponseMS: shared.Milliseconds(m.FullResponse),
+		SlotHit:        m.SlotHit,
+		SlotID:         m.SlotID,
+		Identity:       toIdentityJSON(m.Identity),
+	}
+	if m.Prompt > 0 {
+		t.PromptPerSecond = float64(t.PromptN) / m.Prompt.Seconds()
+	}
+	if m.Predicted > 0 {
+		t.PredictedPerSecond = float64(t.PredictedN) / m.Predicted.Seconds()
+	}
+	return t
+}

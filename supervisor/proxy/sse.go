@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// sse writes server-sent events: headers with the first event, one flush for
+// each. A client that does not read loses its stream at the write deadline.
+type sse struct {
+	w       http.ResponseWriter
+	ctl     *http.ResponseController
+	timeout time.Duration
+	started bool
+	buf     []byte
+}
+
+func newSSE(w http.ResponseWriter, timeout time.Duration) *sse {
+	return &sse{w: w, ctl: http.NewResponseController(w), timeout: timeout}
+}
+
+// setTiming puts the phases known before the first flush into a header.
+func (s *sse) setTiming(p shared.Phases) {
+	if s.started {
+		return
+	}
+	var parts []string
+	for _, d := range p.List() {
+		if d.Phase == shared.PhaseFirstChunkFlush || d.Phase == shared.PhaseOther {
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s;dur=%.3f", d.Phase, shared.Milliseconds(d.Duration)))
+	}
+	s.w.Header().Set("Server-Timing", strings.Join(parts, ", "))
+}
+
+func (s *sse) send(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.raw(b)
+}
+
+func (s *sse) done() error { return s.raw([]byte("[DONE]")) }
+
+func (s *sse) raw(data []byte) error {
+	if err := s.ctl.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil {
+		return err
+	}
+	if !s.started {
+		s.started = true
+		h := s.w.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Accel-Buffering", "no")
+		s.w.WriteHeader(http.StatusOK)
+	}
+	s.buf = append(s.buf[:0], "data: "...)
+	s.buf = append(s.buf, data...)
+	s.buf = append(s.buf, '\n', '\n')
+	if _, err := s.w.Write(s.buf); err != nil {
+		return err
+	}
+	return s.ctl.Flush()
+}
