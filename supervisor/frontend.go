@@ -2,51 +2,141 @@ package supervisor
 
 import (
 	"context"
+	"time"
 
 	"github.com/firstframe/firstframe/shared"
 )
 
-var errNotYet = shared.Errorf(shared.KindUnsupported, "not supported by this version yet")
+// watchPace is the least time between two lists for one watcher. Changes in
+// between show in the next list.
+const watchPace = 20 * time.Millisecond
 
-// ListSlots gives all slots in declaration order.
-func (s *Supervisor) ListSlots(context.Context) (shared.SlotList, error) {
-	return shared.SlotList{}, errNotYet
+// ListSlots gives all slots in declaration order. It waits for nobody.
+func (s *Supervisor) ListSlots(context.Context) (shared.SlotList, error) { return s.list(), nil }
+
+func (s *Supervisor) list() shared.SlotList {
+	l := shared.SlotList{Slots: make([]shared.SlotInfo, len(s.slots)), Aliases: s.registry.current.Load().aliasList()}
+	for i, sl := range s.slots {
+		l.Slots[i] = sl.info()
+	}
+	return l
 }
 
-// WatchSlots calls changed at once and after each change.
-func (s *Supervisor) WatchSlots(context.Context, func(shared.SlotList) error) error { return errNotYet }
-
-// Resolve finds the one identity that a requirement means.
-func (s *Supervisor) Resolve(context.Context, shared.Requirement) (shared.Resolution, error) {
-	return shared.Resolution{}, errNotYet
+// WatchSlots calls changed with the whole list at once and after each change,
+// until ctx ends, the supervisor ends or changed fails. A slow watcher misses
+// states in between, never the last one.
+func (s *Supervisor) WatchSlots(ctx context.Context, changed func(shared.SlotList) error) error {
+	news, unsubscribe := s.watchers.subscribe()
+	defer unsubscribe()
+	for {
+		if err := changed(s.list()); err != nil {
+			return err
+		}
+		err := s.pause(ctx, time.After(watchPace), nil)
+		if err == nil {
+			err = s.pause(ctx, nil, news)
+		}
+		if err != nil {
+			return shared.AsError(err, "watch", "")
+		}
+	}
 }
 
-// Generate serves one request.
-func (s *Supervisor) Generate(context.Context, shared.GenerateRequest, func(shared.Chunk) error) (shared.Result, error) {
-	return shared.Result{}, errNotYet
+// pause waits for either channel, and fails when the watch has to end.
+func (s *Supervisor) pause(ctx context.Context, pace <-chan time.Time, news <-chan struct{}) error {
+	select {
+	case <-pace:
+	case <-news:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.ctx.Done():
+		return shuttingDown()
+	}
+	return nil
 }
 
-// Prepare makes a slot resident.
-func (s *Supervisor) Prepare(context.Context, string, func(shared.Progress)) (shared.SlotInfo, error) {
-	return shared.SlotInfo{}, errNotYet
+// Resolve finds the one identity that a requirement means, waiting for
+// identities that are still being read.
+func (s *Supervisor) Resolve(ctx context.Context, req shared.Requirement) (shared.Resolution, error) {
+	t, err := s.find(ctx, req, shared.OnMissWait, nil)
+	if err != nil {
+		return shared.Resolution{}, shared.AsError(err, "resolve", "")
+	}
+	res := shared.Resolution{Identity: t.identity, Model: t.model}
+	for _, sl := range s.registry.current.Load().route(t.identity).slots {
+		res.SlotIDs = append(res.SlotIDs, sl.spec.SlotID)
+	}
+	return res, nil
 }
 
-// Evict frees a slot's device buffers.
-func (s *Supervisor) Evict(context.Context, string, bool) (shared.SlotInfo, error) {
-	return shared.SlotInfo{}, errNotYet
+// Prepare makes a slot resident and returns when it is. When ctx ends first and
+// nobody else wants the slot, the preparation is undone.
+func (s *Supervisor) Prepare(ctx context.Context, slotID string, progress func(shared.Progress)) (shared.SlotInfo, error) {
+	return s.operate("prepare", slotID, func(index int, sl *slot) error {
+		s.declareAgain(index)
+		return sl.prepare(ctx, func(p shared.Progress) error {
+			if progress != nil {
+				progress(p)
+			}
+			return nil
+		})
+	})
 }
 
-// Restart kills a slot's worker and starts another.
-func (s *Supervisor) Restart(context.Context, string) (shared.SlotInfo, error) {
-	return shared.SlotInfo{}, errNotYet
+// Evict frees a slot's device buffers, and its host buffer with dropHost. It
+// waits for running requests, and cancels them after the drain timeout. When
+// ctx ends first, the eviction goes on.
+func (s *Supervisor) Evict(ctx context.Context, slotID string, dropHost bool) (shared.SlotInfo, error) {
+	return s.operate("evict", slotID, func(_ int, sl *slot) error { return sl.evict(ctx, dropHost) })
 }
 
-// Tokenize turns text into token ids.
-func (s *Supervisor) Tokenize(context.Context, shared.TokenizeRequest) ([]int32, error) {
-	return nil, errNotYet
+// Restart kills a slot's worker and starts another at once, whatever state the
+// slot is in. It returns when the new one answers; a slot that was resident is
+// then prepared again in the background.
+func (s *Supervisor) Restart(ctx context.Context, slotID string) (shared.SlotInfo, error) {
+	return s.operate("restart", slotID, func(index int, sl *slot) error {
+		s.declareAgain(index)
+		return sl.restart(ctx)
+	})
 }
 
-// ApplyTemplate renders a chat.
-func (s *Supervisor) ApplyTemplate(context.Context, shared.ApplyTemplateRequest) (string, error) {
-	return "", errNotYet
+// operate runs one operation on the slot of a name.
+func (s *Supervisor) operate(op, name string, f func(int, *slot) error) (shared.SlotInfo, error) {
+	index, err := s.registry.current.Load().slotNamed(op, name)
+	if err != nil {
+		return shared.SlotInfo{}, err
+	}
+	sl := s.slots[index]
+	if err := f(index, sl); err != nil {
+		return sl.info(), shared.AsError(err, op, sl.spec.SlotID)
+	}
+	return sl.info(), nil
+}
+
+// Tokenize turns text into token ids with the tokenizer of the slot that the
+// requirement means.
+func (s *Supervisor) Tokenize(ctx context.Context, req shared.TokenizeRequest) ([]int32, error) {
+	var tokens []int32
+	r := &request{op: "tokenize", requirement: req.Requirement, identity: req.Identity}
+	err := s.serve(ctx, r, func(l *lease) error {
+		req.Identity = r.target.identity
+		var err error
+		tokens, err = l.worker.Tokenize(l.ctx, req)
+		return err
+	})
+	return tokens, err
+}
+
+// ApplyTemplate renders a chat with the template of the model that the
+// requirement means.
+func (s *Supervisor) ApplyTemplate(ctx context.Context, req shared.ApplyTemplateRequest) (string, error) {
+	var prompt string
+	r := &request{op: "apply template", requirement: req.Requirement, identity: req.Identity}
+	err := s.serve(ctx, r, func(l *lease) error {
+		req.Identity = r.target.identity
+		var err error
+		prompt, err = l.worker.ApplyTemplate(l.ctx, req)
+		return err
+	})
+	return prompt, err
 }

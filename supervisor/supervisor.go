@@ -2,26 +2,124 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
+	"strings"
+	"sync"
 
 	"github.com/firstframe/firstframe/shared"
 )
 
 // Supervisor serves requests on declared slots.
 type Supervisor struct {
-	cfg Config
+	cfg      Config
+	slots    []*slot
+	registry *registry
+	declarer *declarer
+	watchers *broadcast
+
+	ctx    context.Context // of the background work; ends when Close begins
+	cancel context.CancelFunc
+	// closing keeps Close from waiting for a declaration that has yet to start.
+	closing sync.RWMutex
+	running sync.WaitGroup
 }
 
 var _ shared.Frontend = (*Supervisor)(nil)
 
-// New declares the slots and starts to look after them.
-func New(cfg Config) (*Supervisor, error) {
+// New declares the slots and starts to look after them: their identities are
+// found in the background, and slots with preload are prepared.
+func New(cfg Config) (*Supervisor, error) { return newSupervisor(cfg, ggufFiles{}) }
+
+func newSupervisor(cfg Config, files modelFiles) (*Supervisor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Supervisor{cfg: cfg.withDefaults()}, nil
+	cfg = cfg.withDefaults()
+	canaries, err := newCanaryStore(cfg.StateDir, cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	s := &Supervisor{cfg: cfg, watchers: &broadcast{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	env := &slotEnv{
+		launcher:     cfg.Launcher,
+		canaries:     canaries,
+		restart:      cfg.Restart,
+		drainTimeout: cfg.DrainTimeout,
+		log:          cfg.Logger,
+		changed:      s.watchers.notify,
+	}
+	for _, spec := range cfg.Slots {
+		s.slots = append(s.slots, newSlot(spec, env))
+	}
+	s.registry = newRegistry(s.slots, cfg.Aliases)
+	s.running.Go(func() { s.registry.run(s.ctx) })
+	s.declarer = newDeclarer(s.ctx, files, openDigestCache(cfg.StateDir), s.registry, s.slots, cfg.HashParallel, cfg.Logger)
+	s.declarer.all()
+	return s, nil
 }
 
 // Close refuses new requests, lets running ones end within the drain timeout,
 // and stops all workers at the same time. It returns when every slot is closed
-// or ctx has ended, with an error that names the slots that are not.
-func (s *Supervisor) Close(ctx context.Context) error { return ctx.Err() }
+// or ctx has ended, with an error that names the slots that are not. It may be
+// called again to go on waiting.
+func (s *Supervisor) Close(ctx context.Context) error {
+	s.closing.Lock()
+	s.cancel()
+	s.closing.Unlock()
+	for _, sl := range s.slots {
+		sl.close()
+	}
+	var open []string
+	for _, sl := range s.slots {
+		select {
+		case <-sl.done:
+		case <-ctx.Done():
+			// A slot that is done as well is not blamed for the others.
+			select {
+			case <-sl.done:
+			default:
+				open = append(open, sl.spec.SlotID)
+				continue
+			}
+		}
+		if sl.info().PID != 0 {
+			open = append(open, sl.spec.SlotID)
+		}
+	}
+	if len(open) > 0 {
+		return shared.Errorf(shared.KindUnavailable, "the workers of these slots could not be ended in time: %s", strings.Join(open, ", "))
+	}
+	return s.settle(ctx)
+}
+
+// settle waits for the background work, which was told to end.
+func (s *Supervisor) settle(ctx context.Context) error {
+	ended := make(chan struct{})
+	go func() {
+		s.declarer.running.Wait()
+		s.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("cannot end the reading of model files: %w", context.Cause(ctx))
+	}
+}
+
+// declareAgain reads a slot's file anew if what is known of it keeps it from
+// being served. The digest cache makes that cheap when nothing has changed.
+func (s *Supervisor) declareAgain(index int) {
+	s.closing.RLock()
+	defer s.closing.RUnlock()
+	if s.ctx.Err() != nil {
+		return
+	}
+	info := s.slots[index].info()
+	bad := s.registry.current.Load().slots[index].err != nil
+	if bad || info.LastError != "" && info.Status == shared.SlotEmpty {
+		s.declarer.again(index)
+	}
+}

@@ -1,0 +1,204 @@
+package supervisor
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// modelFiles reads what model files prove of themselves.
+type modelFiles interface {
+	// Header reads everything but the weights.
+	Header(path string) (modelHeader, error)
+	// Digest hashes the whole model; the result has no prefix.
+	Digest(ctx context.Context, path string, progress func(done, total int64)) (string, error)
+}
+
+// modelHeader is one file's header.
+type modelHeader interface {
+	// Identity is the identity that a slot with this model has; without a digest
+	// its ModelRevision is empty.
+	Identity(spec shared.SlotSpec, digest string) (shared.Identity, error)
+	// Check compares a declaration with the bytes. Without a digest it compares
+	// what the header tells.
+	Check(spec shared.SlotSpec, digest string) error
+	// Bytes is the size of the model.
+	Bytes() int64
+}
+
+// headersAtOnce bounds how many headers are read at the same time.
+const headersAtOnce = 8
+
+// declarer finds out, in the background, which identity each slot has. A file
+// is read once however many slots share it, and hashed only when the digest of
+// exactly this file is not known from an earlier run.
+type declarer struct {
+	files    modelFiles
+	digests  *digestCache
+	registry *registry
+	slots    []*slot
+	log      hclog.Logger
+
+	ctx     context.Context
+	reading chan struct{} // one place for each header being read
+	hashing chan struct{} // one place for each file being hashed
+	running sync.WaitGroup
+}
+
+func newDeclarer(ctx context.Context, files modelFiles, digests *digestCache, r *registry, slots []*slot, hashParallel int, log hclog.Logger) *declarer {
+	return &declarer{
+		files: files, digests: digests, registry: r, slots: slots, log: log, ctx: ctx,
+		reading: make(chan struct{}, headersAtOnce),
+		hashing: make(chan struct{}, hashParallel),
+	}
+}
+
+// all declares every slot.
+func (d *declarer) all() {
+	byPath := map[string][]int{}
+	var paths []string
+	for i, s := range d.slots {
+		if _, seen := byPath[s.spec.ModelPath]; !seen {
+			paths = append(paths, s.spec.ModelPath)
+		}
+		byPath[s.spec.ModelPath] = append(byPath[s.spec.ModelPath], i)
+	}
+	for _, path := range paths {
+		d.running.Go(func() { d.declare(path, byPath[path]) })
+	}
+}
+
+// again declares one slot anew, since its file may have been changed. The
+// caller must not be later than the supervisor's close.
+func (d *declarer) again(index int) {
+	d.slots[index].redeclare()
+	d.running.Go(func() { d.declare(d.slots[index].spec.ModelPath, []int{index}) })
+}
+
+// declare finds the identities of the slots that share a file.
+func (d *declarer) declare(path string, indexes []int) {
+	header, err := d.header(path)
+	if err != nil {
+		d.fail(indexes, err)
+		return
+	}
+	indexes = d.partly(header, indexes)
+	if len(indexes) == 0 {
+		return
+	}
+	digest, err := d.digest(path, indexes)
+	if err != nil {
+		d.fail(indexes, err)
+		return
+	}
+	for _, i := range indexes {
+		spec := d.slots[i].spec
+		err := header.Check(spec, digest)
+		var id shared.Identity
+		if err == nil {
+			id, err = header.Identity(spec, digest)
+		}
+		if err != nil {
+			d.fail([]int{i}, err)
+			continue
+		}
+		// The slot hears first, so that it knows itself when requests come.
+		d.slots[i].declare(id, header.Bytes(), nil)
+		d.registry.learn(d.ctx, change{index: i, identity: id})
+	}
+}
+
+func (d *declarer) header(path string) (modelHeader, error) {
+	if !enter(d.ctx, d.reading) {
+		return nil, context.Cause(d.ctx)
+	}
+	defer leave(d.reading)
+	return d.files.Header(path)
+}
+
+// partly tells the registry what the header alone proves, so that a request
+// that cannot mean this slot does not have to wait for its digest. It returns
+// the slots that are right so far.
+func (d *declarer) partly(header modelHeader, indexes []int) []int {
+	var right []int
+	for _, i := range indexes {
+		spec := d.slots[i].spec
+		err := header.Check(spec, "")
+		var id shared.Identity
+		if err == nil {
+			id, err = header.Identity(spec, "")
+		}
+		if err != nil {
+			d.fail([]int{i}, err)
+			continue
+		}
+		id.ModelRevision = ""
+		d.registry.learn(d.ctx, change{index: i, identity: id})
+		right = append(right, i)
+	}
+	return right
+}
+
+// digest gives the digest of a file that did not change while it was hashed.
+func (d *declarer) digest(path string, indexes []int) (string, error) {
+	before, err := fileKeyOf(path)
+	if err != nil {
+		return "", shared.Errorf(shared.KindModelFile, "cannot look at the model file: %w", err)
+	}
+	if digest, ok := d.digests.lookup(before); ok {
+		return digest, nil
+	}
+	if !enter(d.ctx, d.hashing) {
+		return "", context.Cause(d.ctx)
+	}
+	defer leave(d.hashing)
+	digest, err := d.files.Digest(d.ctx, path, func(done, total int64) {
+		for _, i := range indexes {
+			d.slots[i].declaring(shared.Progress{Stage: "digest", DoneBytes: done, TotalBytes: total})
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	after, err := fileKeyOf(path)
+	if err != nil || after != before {
+		return "", shared.Errorf(shared.KindModelFile, "the model file %s changed while it was read", path)
+	}
+	if err := d.digests.store(after, digest); err != nil {
+		d.log.Warn("the digest was not kept and will be computed again", "path", path, "error", err)
+	}
+	return digest, nil
+}
+
+// fail keeps slots out of routing. At the supervisor's end it says nothing:
+// what was cut short is no finding about the file.
+func (d *declarer) fail(indexes []int, err error) {
+	if d.ctx.Err() != nil {
+		return
+	}
+	for _, i := range indexes {
+		s := d.slots[i]
+		e := shared.AsError(err, "declare", s.spec.SlotID)
+		if e.Kind == shared.KindOther {
+			e.Kind = shared.KindModelFile
+		}
+		d.log.Error("the slot cannot be what it is declared to be", "slot", s.spec.SlotID, "error", e.Text())
+		s.declare(shared.Identity{}, 0, e)
+		d.registry.learn(d.ctx, change{index: i, err: e})
+	}
+}
+
+// enter takes a place, or gives up when ctx ends.
+func enter(ctx context.Context, places chan struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func leave(places chan struct{}) { <-places }

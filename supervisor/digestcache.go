@@ -1,0 +1,113 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// digestCache remembers the digests of model files over restarts. An entry
+// counts only for the very file that was hashed: same path, size, time of
+// change and inode. Whoever loads the file still proves its bytes; the cache
+// only spares the supervisor from reading them first.
+type digestCache struct {
+	path string // empty: nothing is kept beyond this process
+
+	mu      sync.Mutex
+	entries map[string]digestEntry
+}
+
+// fileKey tells one state of one file from every other.
+type fileKey struct {
+	path    string
+	size    int64
+	modTime int64 // nanoseconds
+	inode   uint64
+}
+
+type digestEntry struct {
+	Size    int64  `json:"size"`
+	ModTime int64  `json:"mtime_ns"`
+	Inode   uint64 `json:"inode"`
+	SHA256  string `json:"sha256"`
+}
+
+// digestFile is the cache as it is on disk.
+type digestFile struct {
+	Version int                    `json:"version"`
+	Files   map[string]digestEntry `json:"files"`
+}
+
+const digestFileVersion = 1
+
+func fileKeyOf(path string) (fileKey, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileKey{}, err
+	}
+	key := fileKey{path: path, size: info.Size(), modTime: info.ModTime().UnixNano()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		key.inode = st.Ino
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		key.path = abs
+	}
+	return key, nil
+}
+
+// openDigestCache reads the cache of a state directory. One that cannot be
+// read or understood is an empty one: digests are then computed again.
+func openDigestCache(stateDir string) *digestCache {
+	c := &digestCache{entries: map[string]digestEntry{}}
+	if stateDir == "" {
+		return c
+	}
+	c.path = filepath.Join(stateDir, "digests.json")
+	data, err := os.ReadFile(c.path)
+	if err != nil {
+		return c
+	}
+	var f digestFile
+	if json.Unmarshal(data, &f) != nil || f.Version != digestFileVersion {
+		return c
+	}
+	for path, e := range f.Files {
+		// Entries of files that are gone or were changed would only pile up.
+		if key, err := fileKeyOf(path); err == nil && e.of(path) == key && len(e.SHA256) == 64 {
+			c.entries[path] = e
+		}
+	}
+	return c
+}
+
+func (e digestEntry) of(path string) fileKey {
+	return fileKey{path: path, size: e.Size, modTime: e.ModTime, inode: e.Inode}
+}
+
+func (c *digestCache) lookup(key fileKey) (string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[key.path]
+	if !ok || e.of(key.path) != key {
+		return "", false
+	}
+	return e.SHA256, true
+}
+
+// store keeps a digest, on disk too.
+func (c *digestCache) store(key fileKey, digest string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries[key.path] = digestEntry{Size: key.size, ModTime: key.modTime, Inode: key.inode, SHA256: digest}
+	if c.path == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(digestFile{Version: digestFileVersion, Files: c.entries}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cannot encode the digests: %w", err)
+	}
+	return writeFileAtomic(c.path, append(data, '\n'))
+}
