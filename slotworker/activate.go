@@ -1,0 +1,212 @@
+package slotworker
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// defaultChunk is the prefill chunk of a slot that does not set one.
+const defaultChunk = 512
+
+// resident is a model with its device buffers, ready for requests.
+type resident struct {
+	spec        shared.SlotSpec
+	identity    shared.Identity
+	model       Model
+	scheduler   *scheduler
+	template    *chatTemplate
+	vocab       int32
+	addsBOS     bool
+	deviceBytes int64
+}
+
+func (r *resident) close() {
+	r.scheduler.close()
+	r.model.Close()
+}
+
+// Activate builds the device buffers from the host buffer, proves that they are
+// what was expected and that they compute what they always did.
+func (w *Worker) Activate(ctx context.Context, req shared.ActivateRequest) (shared.ActivateResult, error) {
+	var host *hostBuffer
+	var err error
+	askErr := w.owner.ask(func(s *slotState) {
+		if host, err = s.beginActivate(); err == nil {
+			w.preparations.Add(1)
+		}
+	})
+	if err := firstError(askErr, err); err != nil {
+		return shared.ActivateResult{}, shared.AsError(err, "activate", "")
+	}
+	defer w.preparations.Done()
+	ctx, cancel := joinContexts(ctx, w.preparing)
+	defer cancel()
+	spec := host.proof.spec
+	r, res, err := w.build(ctx, host, req.Expected)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	kept := host
+	if host.unchanged() != nil {
+		// What the buffer shows is no longer what was proved.
+		_ = host.release()
+		kept = nil
+	}
+	if askErr := w.owner.ask(func(s *slotState) { s.endActivate(kept, r) }); err == nil {
+		err = askErr
+	}
+	if err != nil {
+		return shared.ActivateResult{}, shared.AsError(err, "activate", spec.SlotID)
+	}
+	return res, nil
+}
+
+// build makes a resident model. Nothing is left of one that fails.
+func (w *Worker) build(ctx context.Context, host *hostBuffer, expected shared.Identity) (*resident, shared.ActivateResult, error) {
+	var res shared.ActivateResult
+	if err := host.unchanged(); err != nil {
+		return nil, res, err
+	}
+	identity := host.proof.identity
+	if err := compareIdentity(identity, expected); err != nil {
+		return nil, res, err
+	}
+	begin := time.Now()
+	model, err := w.load(ctx, host)
+	if err != nil {
+		return nil, res, err
+	}
+	r := &resident{spec: host.proof.spec, identity: identity, model: model}
+	if r.scheduler, err = w.start(host, model); err != nil {
+		model.Close()
+		return nil, res, err
+	}
+	res.Warmup = r.scheduler.warmed
+	res.Transfer = time.Since(begin) - res.Warmup
+	begin = time.Now()
+	if res.CanaryTokens, err = w.canary(ctx, r); err == nil {
+		// What was proved must still be true now that the engine has read it.
+		err = host.unchanged()
+	}
+	if err == nil {
+		err = r.prepareText(host)
+	}
+	if err != nil {
+		r.close()
+		return nil, res, err
+	}
+	res.Canary = time.Since(begin)
+	r.deviceBytes = r.scheduler.deviceBytes
+	if host.transfer != shared.TransferMmap {
+		r.deviceBytes += model.Info().WeightBytes
+	}
+	res.Identity = identity
+	res.DeviceBytes = r.deviceBytes
+	res.ContextTokens = r.spec.ContextTokens
+	return r, res, nil
+}
+
+// load builds the weights and compares the engine's idea of the model with the header.
+func (w *Worker) load(ctx context.Context, host *hostBuffer) (Model, error) {
+	source := host.source()
+	source.Progress = func(float32) bool {
+		w.progress.Add(1)
+		return ctx.Err() == nil
+	}
+	model, err := w.engine.Load(source)
+	if err != nil {
+		return nil, engineError("the engine cannot load the model", err)
+	}
+	if err := host.proof.checkGeometry(model.Info()); err != nil {
+		model.Close()
+		return nil, err
+	}
+	return model, nil
+}
+
+// start makes the context with its scheduler.
+func (w *Worker) start(host *hostBuffer, model Model) (*scheduler, error) {
+	spec := host.proof.spec
+	warmup, err := canaryPrompt(model)
+	if err != nil {
+		return nil, err
+	}
+	s, err := startScheduler(schedulerConfig{
+		model: model,
+		context: ContextConfig{
+			TokensPerSequence: spec.ContextTokens,
+			Sequences:         spec.Parallel,
+			BatchTokens:       spec.PrefillChunk + spec.Parallel,
+			Threads:           spec.Threads,
+			KVType:            spec.KVType,
+		},
+		chunk:    spec.PrefillChunk,
+		queue:    w.cfg.Queue,
+		warmup:   warmup,
+		progress: &w.progress,
+		logger:   w.cfg.Logger,
+	})
+	if err != nil {
+		return nil, engineError("the engine cannot make the context", err)
+	}
+	return s, nil
+}
+
+// fillSpec puts defaults where a slot sets nothing.
+func fillSpec(s shared.SlotSpec, trained int) (shared.SlotSpec, error) {
+	if s.ContextTokens == 0 {
+		s.ContextTokens = trained
+	}
+	if s.Parallel == 0 {
+		s.Parallel = 1
+	}
+	if s.PrefillChunk == 0 {
+		s.PrefillChunk = defaultChunk
+	}
+	if s.Threads == 0 {
+		s.Threads = runtime.NumCPU()
+	}
+	if s.KVType == "" {
+		s.KVType = "f16"
+	}
+	s.PrefillChunk = min(s.PrefillChunk, s.ContextTokens)
+	switch {
+	case s.ContextTokens < 2 || s.Parallel < 1 || s.PrefillChunk < 1 || s.Threads < 1:
+		return s, shared.Errorf(shared.KindInvalid, "context tokens %d, parallel %d, prefill chunk %d and threads %d have to be positive", s.ContextTokens, s.Parallel, s.PrefillChunk, s.Threads)
+	case trained > 0 && s.ContextTokens > trained:
+		return s, &shared.Error{Kind: shared.KindInvalid, Field: "context.tokens", Message: fmt.Sprintf("the model was trained for %d tokens, the slot asks for %d", trained, s.ContextTokens)}
+	default:
+		return s, nil
+	}
+}
+
+// compareIdentity fails unless both are complete and equal, and shows both.
+func compareIdentity(proved, expected shared.Identity) error {
+	if proved.Matches(expected) {
+		return nil
+	}
+	differs := proved.Differs(expected)
+	e := &shared.Error{Kind: shared.KindIdentity, Field: differs[0], Message: "the identity is not the expected one"}
+	want := map[string]string{}
+	for _, f := range expected.Fields() {
+		want[f.Name] = f.Value
+	}
+	for _, f := range proved.Fields() {
+		if f.Value == "" || f.Value != want[f.Name] {
+			e.Message += fmt.Sprintf("; %s is %q, expected %q", f.Name, f.Value, want[f.Name])
+		}
+	}
+	return e
+}
+
+// engineError keeps an error that has a kind and makes the others the engine's.
+func engineError(what string, err error) error {
+	if shared.KindOf(err) != shared.KindOther {
+		return err
+	}
+	return shared.Errorf(shared.KindEngine, what+": %w", err)
+}

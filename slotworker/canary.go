@@ -1,0 +1,125 @@
+package slotworker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// The canary is a fixed prompt and the tokens that the model gave to it when it
+// was first activated. Other tokens later mean that the same bytes compute
+// something else: a broken library, broken memory, a changed kernel choice.
+const (
+	canaryText   = "Once upon a time there was a small lighthouse, and the keeper of it said:"
+	canaryLength = 16
+)
+
+// canaryReference is the file format of a kept canary.
+type canaryReference struct {
+	Identity   shared.Identity
+	Engine     string
+	CPUVariant string
+	Prompt     []int32
+	Tokens     []int32
+}
+
+// canaryPrompt is the canary's text in the model's tokens.
+func canaryPrompt(m Model) ([]int32, error) {
+	prompt, err := m.Tokenize(canaryText, true, false)
+	if err != nil {
+		return nil, engineError("the canary's text cannot be tokenized", err)
+	}
+	if len(prompt) == 0 {
+		return nil, shared.Errorf(shared.KindModelFile, "the tokenizer makes no tokens of plain text")
+	}
+	return prompt, nil
+}
+
+// canary runs the canary and compares it with the kept reference, or keeps it
+// as the reference when there is none.
+func (w *Worker) canary(ctx context.Context, r *resident) ([]int32, error) {
+	prompt, err := canaryPrompt(r.model)
+	if err != nil {
+		return nil, err
+	}
+	// A slot with a tiny context has a shorter canary.
+	if most := r.spec.ContextTokens - 1; len(prompt) > most {
+		prompt = prompt[:most]
+	}
+	tokens, err := r.greedy(ctx, prompt, canaryLength)
+	if err != nil {
+		return nil, fmt.Errorf("cannot run the canary: %w", err)
+	}
+	info := w.engine.Info()
+	now := canaryReference{Identity: r.identity, Engine: info.Version, CPUVariant: info.CPUVariant, Prompt: prompt, Tokens: tokens}
+	path := filepath.Join(w.cfg.StateDir, "canary", now.fileName())
+	before, err := readCanary(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return tokens, writeCanary(path, now)
+	case err != nil:
+		return nil, shared.Errorf(shared.KindEngine, "the canary's reference cannot be read (delete the file to make a new one): %w", err)
+	}
+	if before.Identity != now.Identity || !slices.Equal(before.Prompt, now.Prompt) || !slices.Equal(before.Tokens, now.Tokens) {
+		return nil, shared.Errorf(shared.KindEngine, "the canary gave tokens %v, but %v when the slot was first activated (reference %s)", now.Tokens, before.Tokens, path)
+	}
+	return tokens, nil
+}
+
+// fileName covers all that the tokens depend on; how the weights came into
+// memory is not part of it.
+func (c canaryReference) fileName() string {
+	fields := []string{c.Engine, c.CPUVariant, fmt.Sprint(c.Prompt)}
+	for _, f := range c.Identity.Fields() {
+		fields = append(fields, f.Value)
+	}
+	return strings.TrimPrefix(shared.HashFields("firstframe/canary/v1", fields...), "sha256:") + ".json"
+}
+
+func readCanary(path string) (canaryReference, error) {
+	var c canaryReference
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(b, &c); err != nil {
+		return c, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// writeCanary writes the file whole or not at all.
+func writeCanary(path string, c canaryReference) error {
+	b, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cannot encode the canary's reference: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("cannot keep the canary's reference: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	if err != nil {
+		return fmt.Errorf("cannot keep the canary's reference: %w", err)
+	}
+	_, err = tmp.Write(append(b, '\n'))
+	if err == nil {
+		err = tmp.Sync()
+	}
+	err = firstError(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+		return fmt.Errorf("cannot keep the canary's reference: %w", err)
+	}
+	return nil
+}

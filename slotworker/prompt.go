@@ -1,0 +1,117 @@
+package slotworker
+
+import (
+	"context"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// prepareText readies what turns requests into tokens. A template that cannot
+// be used does not keep the slot from serving plain prompts.
+func (r *resident) prepareText(host *hostBuffer) error {
+	r.vocab = int32(r.model.Info().Vocab)
+	special, err := r.model.Tokenize("", true, false)
+	if err != nil {
+		return engineError("the engine cannot tokenize", err)
+	}
+	r.addsBOS = len(special) > 0 && special[0] == r.model.BOS()
+	r.template = parseTemplate(host.proof.chatTemplate, templateTokens{
+		bos: string(r.specialPiece(r.model.BOS())),
+		eos: string(r.specialPiece(r.model.EOS())),
+	})
+	return nil
+}
+
+func (r *resident) specialPiece(token int32) []byte {
+	if token < 0 {
+		return nil
+	}
+	return r.model.Piece(token, true)
+}
+
+// promptTokens makes the tokens of a request and refuses a prompt that leaves
+// no room for an answer.
+func (r *resident) promptTokens(ctx context.Context, req shared.GenerateRequest) ([]int32, error) {
+	tokens, err := r.tokens(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if len(tokens) == 0 {
+		return nil, invalid("prompt", "the prompt is empty")
+	}
+	if limit := r.spec.ContextTokens; len(tokens) >= limit {
+		return nil, shared.Errorf(shared.KindContextTooLong,
+			"the prompt has %d tokens; slot %s has a context of %d, and one has to be left for the answer", len(tokens), r.spec.SlotID, limit)
+	}
+	return tokens, nil
+}
+
+func (r *resident) tokens(ctx context.Context, req shared.GenerateRequest) ([]int32, error) {
+	switch {
+	case len(req.PromptTokens) > 0:
+		for i, token := range req.PromptTokens {
+			if token < 0 || token >= r.vocab {
+				return nil, invalid("prompt_tokens", "token %d at position %d is not in the vocabulary of %d tokens", token, i, r.vocab)
+			}
+		}
+		return req.PromptTokens, nil
+	case len(req.Messages) > 0:
+		text, err := r.template.render(ctx, req.Messages, true)
+		if err != nil {
+			return nil, err
+		}
+		return r.chatTokens(text)
+	default:
+		// A plain prompt may hold the model's own markup.
+		return r.tokenize(req.Prompt, true, true)
+	}
+}
+
+// chatTokens tokenizes a rendered chat. Some templates write the beginning of
+// sequence and some leave it to the tokenizer: it is there once either way.
+func (r *resident) chatTokens(text string) ([]int32, error) {
+	tokens, err := r.tokenize(text, false, true)
+	if err != nil {
+		return nil, err
+	}
+	if bos := r.model.BOS(); r.addsBOS && (len(tokens) == 0 || tokens[0] != bos) {
+		tokens = append([]int32{bos}, tokens...)
+	}
+	return tokens, nil
+}
+
+func (r *resident) tokenize(text string, addSpecial, parseSpecial bool) ([]int32, error) {
+	tokens, err := r.model.Tokenize(text, addSpecial, parseSpecial)
+	if err != nil {
+		return nil, engineError("the engine cannot tokenize", err)
+	}
+	return tokens, nil
+}
+
+// Tokenize turns text into token ids.
+func (w *Worker) Tokenize(_ context.Context, req shared.TokenizeRequest) ([]int32, error) {
+	r, err := w.acquire(req.Identity)
+	if err != nil {
+		return nil, shared.AsError(err, "tokenize", w.owner.mirror.Load().slotID)
+	}
+	defer w.release()
+	tokens, err := r.tokenize(req.Text, req.AddSpecial, req.ParseSpecial)
+	if err != nil {
+		return nil, shared.AsError(err, "tokenize", r.spec.SlotID)
+	}
+	return tokens, nil
+}
+
+// ApplyTemplate renders a chat as Generate would.
+func (w *Worker) ApplyTemplate(ctx context.Context, req shared.ApplyTemplateRequest) (string, error) {
+	r, err := w.acquire(req.Identity)
+	if err != nil {
+		return "", shared.AsError(err, "apply template", w.owner.mirror.Load().slotID)
+	}
+	defer w.release()
+	text, err := r.template.render(ctx, req.Messages, req.AddGenerationPrompt)
+	if err != nil {
+		return "", shared.AsError(err, "apply template", r.spec.SlotID)
+	}
+	return text, nil
+}

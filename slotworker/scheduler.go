@@ -1,0 +1,338 @@
+package slotworker
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// schedulerConfig is what a scheduler is made of.
+type schedulerConfig struct {
+	model    Model
+	context  ContextConfig
+	chunk    int // most prompt tokens in one step
+	queue    int // most requests that wait for a sequence
+	warmup   []int32
+	progress *atomic.Uint64 // grows with each engine step
+	logger   hclog.Logger
+}
+
+// scheduler runs requests on one context. Its goroutine is the only one that
+// touches the context, and is locked to its OS thread for that.
+type scheduler struct {
+	cfg   schedulerConfig
+	inbox chan *request
+	stop  chan struct{}
+	done  chan struct{}
+
+	inSystem atomic.Int64 // requests submitted and not ended
+	running  atomic.Int64 // requests that have a sequence
+	kvTokens atomic.Int64 // positions in KV memory
+	usable   atomic.Int64 // sequences that are not dirty
+
+	// Set before start returns.
+	deviceBytes int64
+	warmed      time.Duration
+
+	// Only the scheduler's goroutine.
+	engine    Context
+	sequences []*sequence
+	admitted  []*sequence // those with a request, in order of admission
+	waiting   []*request
+	rows      []Row
+	takes     []take
+	fresh     []*request // requests whose first chunk this step put
+}
+
+// startScheduler makes the context and warms it up. The model must outlive the scheduler.
+func startScheduler(cfg schedulerConfig) (*scheduler, error) {
+	limit := cfg.context.Sequences + cfg.queue
+	s := &scheduler{
+		cfg:   cfg,
+		inbox: make(chan *request, limit),
+		stop:  make(chan struct{}),
+		done:  make(chan struct{}),
+	}
+	for i := range cfg.context.Sequences {
+		s.sequences = append(s.sequences, &sequence{id: int32(i)})
+	}
+	s.usable.Store(int64(len(s.sequences)))
+	started := make(chan error, 1)
+	go s.run(started)
+	if err := <-started; err != nil {
+		<-s.done
+		return nil, err
+	}
+	return s, nil
+}
+
+// submit gives a request to the scheduler. After an error the request is still the caller's.
+func (s *scheduler) submit(r *request) error {
+	if s.usable.Load() == 0 {
+		return shared.Errorf(shared.KindEngine, "no sequence of the slot can be used any more: it has to be evicted and prepared again")
+	}
+	if n := s.inSystem.Add(1); n > int64(cap(s.inbox)) {
+		s.inSystem.Add(-1)
+		return shared.Errorf(shared.KindBusy, "the slot's queue is full: %d requests run or wait", n-1)
+	}
+	s.inbox <- r // has room: it holds as many as may be in the system
+	return nil
+}
+
+// kvUse is how many positions of the KV memory are filled, and how many there are.
+func (s *scheduler) kvUse() (used, total int64) {
+	return s.kvTokens.Load(), int64(s.cfg.context.TokensPerSequence) * int64(s.cfg.context.Sequences)
+}
+
+// close ends all requests, frees the context and waits for that.
+func (s *scheduler) close() {
+	close(s.stop)
+	<-s.done
+}
+
+func (s *scheduler) run(started chan<- error) {
+	defer close(s.done)
+	// Without an unlock the thread ends with the goroutine, and with it what
+	// native code has kept for the thread.
+	runtime.LockOSThread()
+	engine, err := s.cfg.model.NewContext(s.cfg.context)
+	if err != nil {
+		started <- err
+		return
+	}
+	defer engine.Close()
+	s.engine = engine
+	s.deviceBytes = engine.DeviceBytes()
+	begin := time.Now()
+	if err := s.warmUp(); err != nil {
+		started <- err
+		return
+	}
+	s.warmed = time.Since(begin)
+	started <- nil
+	for s.intake() {
+		s.dropGone()
+		s.admit()
+		s.step()
+	}
+	s.endAll()
+}
+
+// warmUp runs one full prefill chunk and one decode step, so that the first
+// request does not pay for first touches.
+func (s *scheduler) warmUp() error {
+	n := min(s.cfg.chunk, s.cfg.context.TokensPerSequence-1)
+	rows := make([]Row, n)
+	for i := range rows {
+		rows[i] = Row{Token: s.cfg.warmup[i%len(s.cfg.warmup)], Pos: int32(i)}
+	}
+	rows[n-1].Logits = true
+	if err := s.engine.Decode(rows); err != nil {
+		return shared.Errorf(shared.KindEngine, "the warm-up's prefill failed: %w", err)
+	}
+	s.cfg.progress.Add(1)
+	if err := s.engine.Decode([]Row{{Token: s.cfg.warmup[0], Pos: int32(n), Logits: true}}); err != nil {
+		return shared.Errorf(shared.KindEngine, "the warm-up's decode failed: %w", err)
+	}
+	s.cfg.progress.Add(1)
+	if !finite(s.engine.Logits(0)) {
+		return shared.Errorf(shared.KindModelFile, "the model computes values that are not numbers")
+	}
+	if !s.engine.SeqRemove(0, 0, -1) || s.engine.SeqTokens(0) != 0 {
+		return shared.Errorf(shared.KindEngine, "the KV memory could not be cleared after the warm-up")
+	}
+	return nil
+}
+
+func finite(values []float32) bool {
+	for _, v := range values {
+		if v-v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// intake takes in what was submitted. It waits only while there is nothing to
+// do, and is false once the scheduler is to end.
+func (s *scheduler) intake() bool {
+	if len(s.admitted) == 0 && len(s.waiting) == 0 {
+		select {
+		case r := <-s.inbox:
+			s.waiting = append(s.waiting, r)
+		case <-s.stop:
+			return false
+		}
+	}
+	for {
+		select {
+		case r := <-s.inbox:
+			s.waiting = append(s.waiting, r)
+		case <-s.stop:
+			return false
+		default:
+			return true
+		}
+	}
+}
+
+// dropGone ends the requests whose callers have left or whose deadline has
+// passed. The others keep their rows.
+func (s *scheduler) dropGone() {
+	kept := s.waiting[:0]
+	for _, r := range s.waiting {
+		if r.ctx.Err() != nil {
+			s.finish(r, outcome{err: context.Cause(r.ctx)})
+			continue
+		}
+		kept = append(kept, r)
+	}
+	clear(s.waiting[len(kept):])
+	s.waiting = kept
+	for i := len(s.admitted) - 1; i >= 0; i-- {
+		seq := s.admitted[i]
+		if seq.req.ctx.Err() != nil {
+			s.release(seq, outcome{err: context.Cause(seq.req.ctx)})
+		}
+	}
+}
+
+// admit gives free sequences to waiting requests, first come first served.
+func (s *scheduler) admit() {
+	for _, seq := range s.sequences {
+		for seq.req == nil && !seq.dirty && len(s.waiting) > 0 {
+			r := s.waiting[0]
+			s.waiting[0] = nil
+			s.waiting = s.waiting[1:]
+			r.stamps.granted = time.Now()
+			s.running.Add(1)
+			*seq = sequence{id: seq.id, req: r, text: newTextStream(r.stop)}
+			s.admitted = append(s.admitted, seq)
+			s.bind(seq)
+		}
+	}
+	if s.usable.Load() > 0 {
+		return
+	}
+	for _, r := range s.waiting {
+		s.finish(r, outcome{err: shared.Errorf(shared.KindEngine, "no sequence of the slot can be used any more")})
+	}
+	s.waiting = nil
+}
+
+// bind makes sure that nothing of an earlier request is left in the sequence.
+func (s *scheduler) bind(seq *sequence) {
+	if left := s.engine.SeqTokens(seq.id); left != 0 {
+		s.cfg.logger.Error("a free sequence holds tokens", "sequence", seq.id, "tokens", left)
+		s.release(seq, outcome{err: shared.Errorf(shared.KindEngine, "sequence %d was not clean", seq.id)})
+		return
+	}
+	st := &seq.req.stamps
+	st.bound = time.Now()
+	// Context pages are not supported by this version yet: every lookup misses.
+	st.lookedUp = st.bound
+}
+
+// step computes one batch and hands out what it gave.
+func (s *scheduler) step() {
+	s.rows, s.takes = plan(s.admitted, s.cfg.chunk, s.rows[:0], s.takes[:0])
+	if len(s.rows) == 0 {
+		return
+	}
+	err := s.engine.Decode(s.rows)
+	s.cfg.progress.Add(1)
+	if err != nil {
+		s.failStep(err)
+		return
+	}
+	decoded := time.Now()
+	for _, t := range s.takes {
+		t.seq.filled += t.count
+		s.kvTokens.Add(int64(t.count))
+		if t.logits >= 0 {
+			s.deliver(t, decoded)
+		}
+	}
+	s.letFirstChunksOut()
+}
+
+// deliver samples a sequence's next token and hands on the text that it completes.
+func (s *scheduler) deliver(t take, decoded time.Time) {
+	seq, r := t.seq, t.seq.req
+	if seq.answer == 0 {
+		r.stamps.prefilled = decoded
+	}
+	token := s.engine.Sample(r.sampler, t.logits)
+	c, finish := seq.accepted(token, s.cfg.model, s.cfg.context.TokensPerSequence)
+	if c.Text != "" || len(c.Tokens) > 0 {
+		r.box.put(c)
+	}
+	if finish != "" {
+		s.release(seq, outcome{result: seq.result(finish)})
+		return
+	}
+	if c.Phases != nil {
+		s.fresh = append(s.fresh, r)
+	}
+}
+
+// failStep ends the requests that had rows in a failed batch: what the batch
+// has left in their KV memory is not known. All others go on.
+func (s *scheduler) failStep(err error) {
+	s.cfg.logger.Error("an engine step failed", "error", err, "rows", len(s.rows), "requests", len(s.takes))
+	for _, t := range s.takes {
+		s.release(t.seq, outcome{err: shared.Errorf(shared.KindEngine, "the engine step failed: %w", err)})
+	}
+}
+
+// release ends a sequence's request. The sequence is clean before the caller
+// hears of the end; one that cannot be cleaned is never used again.
+func (s *scheduler) release(seq *sequence, o outcome) {
+	if !s.engine.SeqRemove(seq.id, 0, -1) {
+		seq.dirty = true
+		s.usable.Add(-1)
+		s.cfg.logger.Error("a sequence could not be cleared and is given up", "sequence", seq.id)
+	}
+	for i, other := range s.admitted {
+		if other == seq {
+			s.admitted = append(s.admitted[:i], s.admitted[i+1:]...)
+			break
+		}
+	}
+	r := seq.req
+	seq.req = nil
+	s.kvTokens.Add(-int64(seq.filled))
+	s.running.Add(-1)
+	s.finish(r, o)
+}
+
+// finish ends a request for good.
+func (s *scheduler) finish(r *request, o outcome) {
+	r.sampler.Close()
+	s.inSystem.Add(-1)
+	r.box.finish(o)
+}
+
+// endAll ends everything that is still here when the scheduler does.
+func (s *scheduler) endAll() {
+	ending := outcome{err: shared.Errorf(shared.KindShuttingDown, "the slot was evicted")}
+	for len(s.admitted) > 0 {
+		s.release(s.admitted[0], ending)
+	}
+	for _, r := range s.waiting {
+		s.finish(r, ending)
+	}
+	for {
+		select {
+		case r := <-s.inbox:
+			s.finish(r, ending)
+		default:
+			return
+		}
+	}
+}

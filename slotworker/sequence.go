@@ -1,0 +1,90 @@
+package slotworker
+
+import (
+	"context"
+	"time"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// request is one request as the scheduler knows it: tokens in, chunks out. Once
+// submitted it belongs to the scheduler, which closes the sampler and always
+// finishes the mailbox.
+type request struct {
+	ctx       context.Context
+	prompt    []int32
+	sampler   Sampler
+	maxTokens int // 0 means until the context is full
+	stop      []string
+	ignoreEOS bool
+	stamps    stamps
+	box       *mailbox
+}
+
+// sequence is one place in the KV memory and the request that runs in it.
+type sequence struct {
+	id     int32
+	req    *request // nil while free
+	filled int      // positions in KV memory
+	next   int32    // sampled, not in KV memory yet
+	answer int      // tokens sampled
+	unsent []int32  // tokens that no chunk has carried yet
+	text   *textStream
+	shown  bool // the first text has been delivered
+	dirty  bool // its KV memory could not be cleared: never used again
+}
+
+func (s *sequence) prefilling() bool { return s.filled < len(s.req.prompt) }
+
+// accepted takes in one sampled token. The finish reason is empty while the
+// request goes on.
+func (s *sequence) accepted(token int32, m Model, contextTokens int) (c shared.Chunk, finish string) {
+	if m.IsEOG(token) && !s.req.ignoreEOS {
+		return s.chunk(s.text.finish(), true), shared.FinishStop
+	}
+	s.next = token
+	s.answer++
+	s.unsent = append(s.unsent, token)
+	text := s.text.push(m.Piece(token, false))
+	switch {
+	case s.text.stopped:
+		finish = shared.FinishStop
+	case s.answer == s.req.maxTokens, len(s.req.prompt)+s.answer >= contextTokens:
+		finish = shared.FinishLength
+	}
+	if finish != "" {
+		text += s.text.finish()
+	}
+	return s.chunk(text, finish != ""), finish
+}
+
+// chunk makes the next chunk. It is empty while there is no text, unless this
+// is the last one, which carries the tokens that gave none.
+func (s *sequence) chunk(text string, last bool) shared.Chunk {
+	if text == "" && !last {
+		return shared.Chunk{}
+	}
+	c := shared.Chunk{Text: text, Tokens: s.unsent}
+	s.unsent = nil
+	if text != "" && !s.shown {
+		s.shown = true
+		s.req.stamps.first = time.Now()
+		phases := s.req.stamps.phases()
+		c.Phases = &phases
+	}
+	return c
+}
+
+// result is the account of a request that ended well.
+func (s *sequence) result(finish string) shared.Result {
+	st := &s.req.stamps
+	st.ended = time.Now()
+	return shared.Result{
+		FinishReason: finish,
+		Usage:        shared.Usage{PromptTokens: len(s.req.prompt), CompletionTokens: s.answer},
+		Phases:       st.phases(),
+		SlotHit:      true,
+		Prompt:       st.prefilled.Sub(st.lookedUp),
+		Predicted:    st.ended.Sub(st.prefilled),
+	}
+}

@@ -1,0 +1,114 @@
+package slotworker
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// MainConfig is what the program around a worker gives it.
+type MainConfig struct {
+	// Args are the arguments after the program's or the subcommand's name:
+	// --state-dir DIR --engine-dir DIR --log FILE.
+	Args []string
+	// OpenEngine opens the library in a folder.
+	OpenEngine func(dir string) (Engine, error)
+	// Version is the program's version.
+	Version string
+}
+
+// exitUsage is the exit code for wrong arguments and for people who start a
+// worker by hand.
+const exitUsage = 2
+
+// mainFlags are a worker's arguments.
+type mainFlags struct {
+	stateDir, engineDir, log string
+}
+
+func parseFlags(args []string) (mainFlags, error) {
+	var f mainFlags
+	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&f.stateDir, "state-dir", "", "the worker's own folder")
+	flags.StringVar(&f.engineDir, "engine-dir", "", "the folder of the engine library")
+	flags.StringVar(&f.log, "log", "", "the file that takes what the worker and the library print")
+	if err := flags.Parse(args); err != nil {
+		return f, err
+	}
+	if f.stateDir == "" || f.engineDir == "" || f.log == "" || flags.NArg() > 0 {
+		return f, errors.New("a worker takes --state-dir DIR --engine-dir DIR --log FILE")
+	}
+	return f, nil
+}
+
+// Main is a worker process from start to end; it gives the exit code. A process
+// whose host has gone ends inside, without coming back.
+func Main(ctx context.Context, cfg MainConfig) int {
+	flags, err := parseFlags(cfg.Args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitUsage
+	}
+	handshake := shared.Handshake()
+	if os.Getenv(handshake.MagicCookieKey) != handshake.MagicCookieValue {
+		fmt.Fprintln(os.Stderr, "this is the worker of a firstframe slot: the supervisor starts it, see `firstframe serve --help`")
+		return exitUsage
+	}
+	// Whatever opens files comes after this: without a lifeline fd 3 would be the next one.
+	lifeline, err := openLifeline()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitUsage
+	}
+	logs, err := openLog(flags.log)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := serve(ctx, cfg, flags, lifeline, logs); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// serve puts the process in order and answers the host until the host ends it.
+// Nothing of the native library is loaded before fds 1 and 2 are the log.
+func serve(ctx context.Context, cfg MainConfig, flags mainFlags, lifeline *lifeline, logs *logFile) error {
+	socket, err := redirect(logs)
+	if err != nil {
+		return err
+	}
+	go lifeline.watch(socket)
+	context.AfterFunc(ctx, socket.exit)
+	go logs.watch()
+	if err := forbidCoreDumps(); err != nil {
+		return err
+	}
+	logger := hclog.New(&hclog.LoggerOptions{
+		Name:       "worker",
+		Level:      hclog.Info,
+		Output:     os.Stderr, // fd 2, which is the log by now
+		JSONFormat: true,
+	})
+	w, err := New(Config{
+		Engine:   func() (Engine, error) { return cfg.OpenEngine(flags.engineDir) },
+		StateDir: filepath.Clean(flags.stateDir),
+		Version:  cfg.Version,
+		Logger:   logger,
+	})
+	if err != nil {
+		return err
+	}
+	shared.ServeWorker(w, logger)
+	return nil
+}

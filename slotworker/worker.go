@@ -1,0 +1,221 @@
+package slotworker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// Config is what a worker needs from its process.
+type Config struct {
+	// Engine opens the inference library. It is called at the first prefetch,
+	// and again after it failed.
+	Engine func() (Engine, error)
+	// StateDir is the worker's own folder; canary references are kept in it.
+	StateDir string
+	// Version is the program's version, for Describe.
+	Version string
+	// Queue is how many requests may wait for a sequence; 0 means DefaultQueue.
+	Queue int
+	// Deadline is that of a request without one; 0 means DefaultDeadline.
+	Deadline time.Duration
+	// Logger gets what no caller is told; nil means nothing is logged.
+	Logger hclog.Logger
+}
+
+// Defaults of Config.
+const (
+	DefaultQueue    = 64
+	DefaultDeadline = 5 * time.Minute
+)
+
+// Validate reports what is missing.
+func (c Config) Validate() error {
+	switch {
+	case c.Engine == nil:
+		return shared.Errorf(shared.KindConfig, "the worker has no engine")
+	case c.StateDir == "":
+		return shared.Errorf(shared.KindConfig, "the worker has no state directory")
+	case c.Queue < 0 || c.Deadline < 0:
+		return shared.Errorf(shared.KindConfig, "the worker's queue and deadline cannot be negative")
+	default:
+		return nil
+	}
+}
+
+// Worker owns one slot's buffers and runs its requests.
+type Worker struct {
+	cfg      Config
+	owner    *owner
+	progress atomic.Uint64 // grows with each sign that work goes on
+	info     atomic.Pointer[EngineInfo]
+
+	// engine and checked belong to the one prefetch or activation that the
+	// owner has let in.
+	engine  Engine
+	checked map[string]bool // model revisions whose weights were looked through
+
+	// Preparations end when the worker drains, requests at the drain's deadline.
+	preparations  sync.WaitGroup
+	preparing     context.Context
+	endPreparing  context.CancelCauseFunc
+	generating    context.Context
+	endGenerating context.CancelCauseFunc
+}
+
+var _ shared.Worker = (*Worker)(nil)
+
+// New makes a worker with an empty slot. Close ends it.
+func New(cfg Config) (*Worker, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Queue == 0 {
+		cfg.Queue = DefaultQueue
+	}
+	if cfg.Deadline == 0 {
+		cfg.Deadline = DefaultDeadline
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the worker's state directory: %w", err)
+	}
+	w := &Worker{cfg: cfg, owner: newOwner(), checked: map[string]bool{}}
+	w.preparing, w.endPreparing = context.WithCancelCause(context.Background())
+	w.generating, w.endGenerating = context.WithCancelCause(context.Background())
+	return w, nil
+}
+
+// Describe says what this process is. The engine's fields are empty until it was opened.
+func (w *Worker) Describe(context.Context) (shared.WorkerInfo, error) {
+	info := shared.WorkerInfo{PID: os.Getpid(), Version: w.cfg.Version}
+	if e := w.info.Load(); e != nil {
+		info.Engine, info.CPUVariant = e.Version, e.CPUVariant
+	}
+	return info, nil
+}
+
+// Heartbeat tells that the process lives, and whether its work goes on.
+func (w *Worker) Heartbeat(context.Context) (shared.HeartbeatResult, error) {
+	res := shared.HeartbeatResult{Progress: w.progress.Load()}
+	res.Running, res.Waiting = w.owner.mirror.Load().load()
+	return res, nil
+}
+
+// Status is the worker's account of its slot.
+func (w *Worker) Status(context.Context) (shared.WorkerStatus, error) {
+	m := w.owner.mirror.Load()
+	status := shared.WorkerStatus{
+		SlotID:      m.slotID,
+		Status:      m.status,
+		Identity:    m.identity,
+		HostBytes:   m.hostBytes,
+		DeviceBytes: m.deviceBytes,
+		Pinned:      m.pinned,
+	}
+	if m.scheduler != nil {
+		status.SequencesRunning, status.SequencesWaiting = m.load()
+		status.KVTokensUsed, status.KVTokensTotal = m.scheduler.kvUse()
+	}
+	if status.Status == shared.SlotResident && status.SequencesRunning > 0 {
+		status.Status = shared.SlotActive
+	}
+	return status, nil
+}
+
+// Evict frees the device buffers, and with dropHost the host buffer too. It
+// waits until nobody uses them; when ctx ends first, the slot stays as it is.
+func (w *Worker) Evict(ctx context.Context, dropHost bool) (shared.EvictWorkerResult, error) {
+	var idle <-chan struct{}
+	var err error
+	if askErr := w.owner.ask(func(s *slotState) { idle, err = s.beginEvict() }); askErr != nil {
+		return shared.EvictWorkerResult{}, askErr
+	}
+	if err != nil {
+		return shared.EvictWorkerResult{}, err
+	}
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		err := shared.Errorf(shared.KindBusy, "cannot evict: the slot is still in use: %w", context.Cause(ctx))
+		return shared.EvictWorkerResult{}, firstError(w.owner.ask((*slotState).endEvict), err)
+	}
+	var r *resident
+	var host *hostBuffer
+	if err := w.owner.ask(func(s *slotState) { r, host = s.takeEvicted(dropHost) }); err != nil {
+		return shared.EvictWorkerResult{}, err
+	}
+	var res shared.EvictWorkerResult
+	if r != nil {
+		res.DeviceBytesFreed = r.deviceBytes
+		r.close()
+	}
+	if host != nil {
+		res.HostBytesFreed = host.size()
+		err = host.release()
+	}
+	return res, firstError(err, w.owner.ask((*slotState).endEvict))
+}
+
+// Drain ends the worker's work for good: preparations at once, requests when
+// they are done or at the deadline.
+func (w *Worker) Drain(ctx context.Context, deadline time.Duration) (int, error) {
+	var idle <-chan struct{}
+	if err := w.owner.ask(func(s *slotState) { s.draining = true; idle = s.whenIdle() }); err != nil {
+		return 0, err
+	}
+	ending := shared.Errorf(shared.KindShuttingDown, "the worker is ending")
+	w.endPreparing(ending)
+	late := time.NewTimer(deadline)
+	defer late.Stop()
+	select {
+	case <-idle:
+		return 0, nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	case <-late.C:
+	}
+	var left int
+	if err := w.owner.ask(func(s *slotState) { left = s.users }); err != nil {
+		return 0, err
+	}
+	w.endGenerating(ending)
+	select {
+	case <-idle:
+		return left, nil
+	case <-ctx.Done():
+		return left, context.Cause(ctx)
+	}
+}
+
+// Close drains without patience, frees everything and ends the owner. The
+// worker is of no use afterwards.
+func (w *Worker) Close() error {
+	_, err := w.Drain(context.Background(), 0)
+	if err != nil {
+		return err
+	}
+	w.preparations.Wait()
+	_, err = w.Evict(context.Background(), true)
+	close(w.owner.quit)
+	<-w.owner.done
+	return err
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
