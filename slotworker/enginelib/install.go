@@ -181,6 +181,10 @@ func (in *installer) fill(ctx context.Context, temp string) (Result, error) {
 	if err := w.finish(); err != nil {
 		return Result{}, shared.Errorf(shared.KindEngineMissing, "cannot install the engine: %w", err)
 	}
+	in.progress(Progress{Stage: "checking", Bytes: total})
+	if err := w.manifest.verify(w.dir, in.pin); err != nil {
+		return Result{}, shared.Errorf(shared.KindEngineMissing, "cannot install the engine: %w", err)
+	}
 	old := filepath.Join(temp, "old")
 	if err := os.Rename(in.dir, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Result{}, fmt.Errorf("cannot replace the engine: %w", err)
@@ -190,10 +194,6 @@ func (in *installer) fill(ctx context.Context, temp string) (Result, error) {
 	}
 	if err := syncDir(filepath.Dir(in.dir)); err != nil {
 		return Result{}, err
-	}
-	in.progress(Progress{Stage: "checking", Bytes: total})
-	if err := w.manifest.verify(in.dir, in.pin); err != nil {
-		return Result{}, shared.Errorf(shared.KindEngineMissing, "the engine library was damaged while it was installed: %w", err)
 	}
 	return Result{Dir: in.dir, Source: w.manifest.Source, Bytes: total}, nil
 }
