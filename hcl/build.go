@@ -1,0 +1,249 @@
+package hcl
+
+import (
+	"math/big"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// Config is a configuration without errors.
+type Config struct {
+	// StateDir is empty when the per-user default is meant.
+	StateDir string
+	Slots    []shared.SlotSpec
+	Aliases  map[string]string
+	// ranges says where a slot's keys stand, for checks that need the model file.
+	ranges map[string]hcl.Range
+}
+
+// Defaults and bounds of slot keys.
+const (
+	defaultPage         = 64
+	defaultPrefillChunk = 512
+	maxTokens           = 1 << 20
+	maxParallel         = 64
+	maxThreads          = 512
+	maxPage             = 1024
+	maxPrefillChunk     = 8192
+)
+
+var (
+	slotName      = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+	sha256Hex     = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
+	precisionName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,15}$`)
+	cudaDevice    = regexp.MustCompile(`^cuda(:[0-9]+)?$`)
+)
+
+type model struct {
+	name, path, sha256, precision string
+}
+
+func (d *decoder) build(root *node, bases map[string]string) *Config {
+	cfg := &Config{Aliases: map[string]string{}, ranges: map[string]hcl.Range{}}
+	if n := root.first("supervisor"); n != nil {
+		cfg.StateDir = d.text(n, "state_dir", "")
+		if cfg.StateDir != "" && !filepath.IsAbs(cfg.StateDir) {
+			cfg.StateDir = filepath.Join(bases[n.rng.Filename], cfg.StateDir)
+		}
+	}
+	models := d.models(root, bases)
+	names := map[string]hcl.Range{} // everything that a request can name
+	for _, m := range root.blocks["model"] {
+		names[models[m.label].name] = m.rng
+	}
+	seen := map[string]hcl.Range{}
+	for _, n := range root.blocks["slot"] {
+		if earlier, ok := seen[n.label]; ok {
+			d.errorf(n.rng, "Repeated slot", "The slot %q is already declared at %s.", n.label, at(earlier))
+			continue
+		}
+		seen[n.label] = n.rng
+		cfg.Slots = append(cfg.Slots, d.slot(n, models, cfg))
+	}
+	for name, rng := range seen {
+		names[name] = rng
+	}
+	if len(root.blocks["slot"]) == 0 && !d.diags.HasErrors() {
+		d.diags = append(d.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "No slots",
+			Detail: "The configuration declares no slot block, so there is nothing to serve."})
+	}
+	d.aliases(root, names, cfg)
+	return cfg
+}
+
+func (d *decoder) models(root *node, bases map[string]string) map[string]model {
+	models := map[string]model{}
+	seen := map[string]hcl.Range{}
+	for _, n := range root.blocks["model"] {
+		if earlier, ok := seen[n.label]; ok {
+			d.errorf(n.rng, "Repeated model", "The model %q is already declared at %s.", n.label, at(earlier))
+			continue
+		}
+		seen[n.label] = n.rng
+		m := model{
+			name:      d.text(n, "name", n.label),
+			path:      d.text(n, "path", ""),
+			sha256:    strings.ToLower(strings.TrimPrefix(d.text(n, "sha256", ""), "sha256:")),
+			precision: strings.ToUpper(d.text(n, "precision", "")),
+		}
+		d.requestName(n, "name", m.name)
+		if m.path == "" && n.values["path"].rng.Filename != "" {
+			d.errorf(n.values["path"].rng, "Empty path", "The path of a model must not be empty.")
+		}
+		if m.path != "" && !filepath.IsAbs(m.path) {
+			m.path = filepath.Join(bases[n.rng.Filename], m.path)
+		}
+		if m.sha256 != "" && !sha256Hex.MatchString(m.sha256) {
+			d.errorf(n.values["sha256"].rng, "Wrong digest", "A sha256 has 64 hexadecimal digits.")
+		}
+		if m.precision != "" && !precisionName.MatchString(m.precision) {
+			d.errorf(n.values["precision"].rng, "Wrong precision", "A precision is a name such as Q8_0, Q4_K_M or F16.")
+		}
+		models[n.label] = m
+	}
+	return models
+}
+
+// requestName checks a name that requests use.
+func (d *decoder) requestName(n *node, key, name string) {
+	bad := strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
+	if name != "" && len(name) <= 128 && !bad {
+		return
+	}
+	rng := n.rng
+	if v, ok := n.values[key]; ok {
+		rng = v.rng
+	}
+	d.errorf(rng, "Unusable name", "A name has 1 to 128 printable characters without spaces.")
+}
+
+func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.SlotSpec {
+	if !slotName.MatchString(n.label) {
+		d.errorf(n.rng, "Unusable slot name", "A slot name has lower-case letters, digits, - and _, at most 63, and starts with a letter or digit.")
+	}
+	m := models[d.text(n, "model", "")]
+	context := n.first("context")
+	s := shared.SlotSpec{
+		SlotID: n.label, Model: m.name, ModelPath: m.path, DeclaredSHA256: m.sha256, DeclaredPrecision: m.precision,
+		Device:        d.device(n),
+		Transfer:      shared.Transfer(d.choice(n, "transfer", "auto", "mmap", "pageable")),
+		OnMiss:        shared.OnMiss(d.choice(n, "on_miss", "wait", "pending", "fail")),
+		Preload:       d.flag(n, "preload", true),
+		Threads:       d.number(n, "threads", runtime.NumCPU(), 1, maxThreads),
+		ContextTokens: d.number(context, "tokens", 0, defaultPage, maxTokens),
+		Parallel:      d.number(context, "parallel", 1, 1, maxParallel),
+		PageTokens:    d.number(context, "page", defaultPage, 16, maxPage),
+		KVType:        d.choice(context, "kv_type", "f16", "f32", "bf16", "q8_0"),
+		PrefillChunk:  d.number(context, "prefill_chunk", defaultPrefillChunk, 16, maxPrefillChunk),
+	}
+	if s.PageTokens%16 != 0 {
+		d.errorf(context.values["page"].rng, "Wrong page size", "A page has a multiple of 16 tokens.")
+	} else if s.PrefillChunk%s.PageTokens != 0 {
+		rng := n.rng
+		for _, key := range []string{"page", "prefill_chunk"} {
+			if v, ok := context.values[key]; ok {
+				rng = v.rng
+			}
+		}
+		d.errorf(rng, "Wrong chunk size", "prefill_chunk (%d) must be a multiple of page (%d).", s.PrefillChunk, s.PageTokens)
+	}
+	cfg.ranges[s.SlotID] = n.values["model"].rng
+	if context != nil {
+		if v, ok := context.values["tokens"]; ok {
+			cfg.ranges[s.SlotID+" tokens"] = v.rng
+		}
+	}
+	return s
+}
+
+// device takes what this version can run on.
+func (d *decoder) device(n *node) string {
+	device := d.text(n, "device", "cpu")
+	rng := n.values["device"].rng
+	switch {
+	case device == "cpu":
+	case cudaDevice.MatchString(device):
+		d.errorf(rng, "Not supported yet", "The device %q is not supported by this version yet.", device)
+	default:
+		d.errorf(rng, "Unknown device", "A device is \"cpu\" or \"cuda:N\".")
+	}
+	return device
+}
+
+func (d *decoder) aliases(root *node, names map[string]hcl.Range, cfg *Config) {
+	seen := map[string]hcl.Range{}
+	for _, n := range root.blocks["alias"] {
+		d.requestName(n, "", n.label)
+		if earlier, ok := seen[n.label]; ok {
+			d.errorf(n.rng, "Repeated alias", "The alias %q is already declared at %s.", n.label, at(earlier))
+			continue
+		}
+		seen[n.label] = n.rng
+		if taken, ok := names[n.label]; ok {
+			d.errorf(n.rng, "Name taken", "The alias %q is also the name of what is declared at %s.", n.label, at(taken))
+			continue
+		}
+		cfg.Aliases[n.label] = d.text(n, "slot", "")
+	}
+}
+
+func (d *decoder) get(n *node, key string) (value, bool) {
+	if n == nil {
+		return value{}, false
+	}
+	v, ok := n.values[key]
+	return v, ok
+}
+
+func (d *decoder) text(n *node, key, def string) string {
+	if v, ok := d.get(n, key); ok {
+		return v.AsString()
+	}
+	return def
+}
+
+func (d *decoder) flag(n *node, key string, def bool) bool {
+	if v, ok := d.get(n, key); ok {
+		return v.True()
+	}
+	return def
+}
+
+// choice takes one of the words; the first is the default.
+func (d *decoder) choice(n *node, key string, words ...string) string {
+	v, ok := d.get(n, key)
+	if !ok {
+		return words[0]
+	}
+	word := v.AsString()
+	switch {
+	case slices.Contains(words, word):
+	case key == "transfer" && word == string(shared.TransferPinned):
+		d.errorf(v.rng, "Not supported yet", "The transfer %q is not supported by this version yet.", word)
+	default:
+		d.errorf(v.rng, "Unknown value", "%s is one of %s.%s", key, strings.Join(words, ", "), suggest(word, words))
+	}
+	return word
+}
+
+// number takes whole numbers within bounds.
+func (d *decoder) number(n *node, key string, def, low, high int) int {
+	v, ok := d.get(n, key)
+	if !ok {
+		return def
+	}
+	i, accuracy := v.AsBigFloat().Int64()
+	if accuracy != big.Exact || i < int64(low) || i > int64(high) {
+		d.errorf(v.rng, "Out of range", "%s is a whole number from %d to %d.", key, low, high)
+		return def
+	}
+	return int(i)
+}

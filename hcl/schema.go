@@ -1,0 +1,140 @@
+package hcl
+
+import "github.com/zclconf/go-cty/cty"
+
+// keyType is the form of a key's value.
+type keyType string
+
+const (
+	typeString   keyType = "string"
+	typeInt      keyType = "number"
+	typeBool     keyType = "bool"
+	typeDuration keyType = "duration"
+	typeSize     keyType = "size"
+	typeStrings  keyType = "list of strings"
+	typeModel    keyType = "reference to a model"
+	typeSlot     keyType = "reference to a slot"
+)
+
+// cty is the type of a value in the language; durations and sizes are strings.
+func (t keyType) cty() cty.Type {
+	switch t {
+	case typeInt:
+		return cty.Number
+	case typeBool:
+		return cty.Bool
+	case typeStrings:
+		return cty.List(cty.String)
+	default:
+		return cty.String
+	}
+}
+
+// Key is one attribute of a block.
+type Key struct {
+	Name     string
+	Type     keyType
+	Required bool
+	Default  string // for people
+	Meaning  string
+	Later    bool // known, but not supported by this version
+}
+
+// Block is one kind of block with everything that may stand in it.
+type Block struct {
+	Name    string
+	Label   string // what its label is, empty when it has none
+	Many    bool
+	Meaning string
+	Later   bool
+	Keys    []Key
+	Blocks  []Block
+}
+
+// Schema is the whole language. The reference in docs/configuration.md is
+// tested against it.
+func Schema() Block {
+	return Block{Blocks: []Block{
+		{Name: "supervisor", Meaning: "the supervisor process", Keys: []Key{
+			{Name: "state_dir", Type: typeString, Default: "per-user runtime folder", Meaning: "folder for sockets, logs and kept state"},
+			{Name: "min_residency", Type: typeDuration, Default: "10s", Meaning: "a slot just loaded is not evicted for that long", Later: true},
+			{Name: "drain_timeout", Type: typeDuration, Default: "30s", Meaning: "how long running requests may go on when their slot stops", Later: true},
+			{Name: "wedge_after", Type: typeDuration, Default: "20s", Meaning: "a worker without progress for that long is killed", Later: true},
+			{Name: "heartbeat", Type: typeDuration, Default: "1s", Meaning: "how often workers are asked for a sign of life", Later: true},
+		}, Blocks: []Block{
+			{Name: "budget", Meaning: "byte budgets", Later: true, Keys: []Key{
+				{Name: "host", Type: typeSize, Default: "none", Meaning: "host buffers of all slots together", Later: true},
+			}, Blocks: []Block{
+				{Name: "device", Label: "device", Many: true, Meaning: "one device's budget", Later: true, Keys: []Key{
+					{Name: "memory", Type: typeSize, Default: "none", Meaning: "device buffers of all slots on it", Later: true},
+				}},
+			}},
+		}},
+		{Name: "frontend", Label: "kind", Many: true, Meaning: "an HTTP frontend", Later: true, Keys: []Key{
+			{Name: "listen", Type: typeString, Required: true, Meaning: "host:port", Later: true},
+			{Name: "api_keys", Type: typeStrings, Default: "none", Meaning: "keys that admit requests", Later: true},
+			{Name: "admin_keys", Type: typeStrings, Default: "none", Meaning: "keys that admit prepare, evict and restart", Later: true},
+			{Name: "insecure", Type: typeBool, Default: "false", Meaning: "allow another address than loopback without keys and TLS", Later: true},
+			{Name: "cors", Type: typeStrings, Default: "none", Meaning: "origins that browsers may call from", Later: true},
+			{Name: "max_body", Type: typeSize, Default: "8MiB", Meaning: "largest request body", Later: true},
+			{Name: "max_streams", Type: typeInt, Default: "512", Meaning: "requests answered at the same time", Later: true},
+			{Name: "write_timeout", Type: typeDuration, Default: "10s", Meaning: "longest wait for a client to take one write", Later: true},
+		}, Blocks: []Block{
+			{Name: "tls", Meaning: "serve HTTPS", Later: true, Keys: []Key{
+				{Name: "cert", Type: typeString, Required: true, Meaning: "certificate file", Later: true},
+				{Name: "key", Type: typeString, Required: true, Meaning: "key file", Later: true},
+			}},
+		}},
+		{Name: "telemetry", Meaning: "logs and traces", Later: true, Keys: []Key{
+			{Name: "otlp_endpoint", Type: typeString, Default: "none", Meaning: "where traces are sent", Later: true},
+			{Name: "log_level", Type: typeString, Default: "info", Meaning: "least level of log lines", Later: true},
+			{Name: "log_json", Type: typeBool, Default: "false", Meaning: "log lines as JSON", Later: true},
+		}},
+		{Name: "model", Label: "name", Many: true, Meaning: "a model file", Keys: []Key{
+			{Name: "path", Type: typeString, Required: true, Meaning: "GGUF file, relative to this file's folder"},
+			{Name: "name", Type: typeString, Default: "the label", Meaning: "the name that requests use; several precisions may share it"},
+			{Name: "sha256", Type: typeString, Default: "not checked", Meaning: "digest of the file; another one keeps the slot empty"},
+			{Name: "precision", Type: typeString, Default: "not checked", Meaning: "precision of the file; another one keeps the slot empty"},
+		}},
+		{Name: "slot", Label: "name", Many: true, Meaning: "a model slot, one worker process", Keys: []Key{
+			{Name: "model", Type: typeModel, Required: true, Meaning: "the model it holds, such as model.story"},
+			{Name: "device", Type: typeString, Default: "cpu", Meaning: "cpu; cuda:N is not supported by this version yet"},
+			{Name: "transfer", Type: typeString, Default: "auto", Meaning: "mmap, pageable or auto; pinned is not supported by this version yet"},
+			{Name: "preload", Type: typeBool, Default: "true", Meaning: "prepare at start instead of at the first request"},
+			{Name: "threads", Type: typeInt, Default: "all cores", Meaning: "threads of the engine"},
+			{Name: "on_miss", Type: typeString, Default: "wait", Meaning: "wait, pending or fail, when a request finds the slot not resident"},
+			{Name: "queue", Type: typeInt, Default: "64", Meaning: "requests that may wait for a sequence", Later: true},
+			{Name: "deadline", Type: typeDuration, Default: "5m", Meaning: "longest time for one request", Later: true},
+			{Name: "pin", Type: typeBool, Default: "false", Meaning: "never evict under pressure", Later: true},
+			{Name: "idle_ttl", Type: typeDuration, Default: "never", Meaning: "evict after that long without a request", Later: true},
+			{Name: "replicas", Type: typeInt, Default: "1", Meaning: "processes of the same identity", Later: true},
+			{Name: "memory_max", Type: typeSize, Default: "none", Meaning: "cgroup limit of the worker", Later: true},
+			{Name: "gpu_layers", Type: typeInt, Default: "all", Meaning: "layers on the GPU", Later: true},
+		}, Blocks: []Block{
+			{Name: "context", Meaning: "the context of each sequence", Keys: []Key{
+				{Name: "tokens", Type: typeInt, Default: "the model's trained length", Meaning: "tokens per sequence; KV memory is tokens × parallel"},
+				{Name: "parallel", Type: typeInt, Default: "1", Meaning: "sequences that run at the same time"},
+				{Name: "page", Type: typeInt, Default: "64", Meaning: "tokens of one context page"},
+				{Name: "kv_type", Type: typeString, Default: "f16", Meaning: "type of KV memory: f16, f32, bf16, q8_0"},
+				{Name: "prefill_chunk", Type: typeInt, Default: "512", Meaning: "most prompt tokens computed in one step"},
+			}},
+			{Name: "pages", Meaning: "reuse of context pages", Later: true, Keys: []Key{
+				{Name: "host", Type: typeSize, Default: "none", Meaning: "host tier", Later: true},
+				{Name: "disk", Type: typeSize, Default: "none", Meaning: "disk tier", Later: true},
+				{Name: "reuse", Type: typeString, Default: "fast", Meaning: "fast or exact", Later: true},
+				{Name: "salt", Type: typeString, Default: "none", Meaning: "keeps tenants apart", Later: true},
+			}},
+			{Name: "restart", Meaning: "restarts of a worker that ended by itself", Later: true, Keys: []Key{
+				{Name: "attempts", Type: typeInt, Default: "3", Meaning: "restarts within the interval", Later: true},
+				{Name: "interval", Type: typeDuration, Default: "2m", Meaning: "window of the attempts", Later: true},
+				{Name: "delay", Type: typeDuration, Default: "500ms", Meaning: "wait before the first restart", Later: true},
+				{Name: "max_delay", Type: typeDuration, Default: "30s", Meaning: "longest wait", Later: true},
+				{Name: "mode", Type: typeString, Default: "delay", Meaning: "fail or delay once the attempts are used up", Later: true},
+			}},
+		}},
+		{Name: "alias", Label: "name", Many: true, Meaning: "a further name for one slot", Keys: []Key{
+			{Name: "slot", Type: typeSlot, Required: true, Meaning: "the slot, such as slot.story"},
+		}},
+		{Name: "locals", Meaning: "values used as local.NAME", Many: true},
+	}}
+}

@@ -1,0 +1,5 @@
+model "m" {
+  path      = "m.gguf"
+  precision = "eight bits"
+}
+slot "s" { model = model.m }

@@ -1,0 +1,3 @@
+model "m" { path = "m.gguf" }
+slot "s" { model = model.mm }
+alias "a" { slot = slot.t }

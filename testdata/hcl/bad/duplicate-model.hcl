@@ -1,0 +1,3 @@
+model "m" { path = "m.gguf" }
+model "m" { path = "m.gguf" }
+slot "s" { model = model.m }

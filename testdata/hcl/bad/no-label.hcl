@@ -1,0 +1,2 @@
+model "m" { path = "m.gguf" }
+slot { model = model.m }

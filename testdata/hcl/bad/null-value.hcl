@@ -1,0 +1,2 @@
+model "m" { path = null }
+slot "s" { model = model.m }

@@ -1,0 +1,6 @@
+model "m" { path = "m.gguf" }
+slot "s" {
+  model = model.m
+  context {}
+  context {}
+}

@@ -1,0 +1,2 @@
+model "m" { path = "m.gguf" }
+slot "../etc" { model = model.m }

@@ -1,0 +1,1 @@
+model "m" "n" { path = "m" }

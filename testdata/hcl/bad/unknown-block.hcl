@@ -1,0 +1,2 @@
+model "m" { path = "m.gguf" }
+slots "s" { model = model.m }

@@ -1,0 +1,2 @@
+model "m" { path = file("/etc/passwd") }
+slot "s" { model = model.m }
