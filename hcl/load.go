@@ -154,7 +154,7 @@ func (d *decoder) syntax(src Source) *hclsyntax.Body {
 		// Without a subject: such bytes are not for a terminal.
 		d.diags = append(d.diags, &hcl.Diagnostic{
 			Severity: hcl.DiagError, Summary: "Not a text file",
-			Detail:   fmt.Sprintf("%s is not UTF-8 text without control characters.", src.Name),
+			Detail: fmt.Sprintf("%s is not UTF-8 text without control characters.", src.Name),
 		})
 		return nil
 	case nesting(text) > maxNesting:
