@@ -1,0 +1,402 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// lifelineFD is where a worker finds its lifeline: a pipe that nobody writes to
+// and whose other end only the supervisor holds. Its end of file means that the
+// supervisor is gone.
+const lifelineFD = 3
+
+// outputPatience bounds how long output is read that somebody else than the
+// ended worker still could write.
+const outputPatience = 200 * time.Millisecond
+
+// heartbeatPatience is after what time without an answer a worker is not given
+// its time to drain.
+const heartbeatPatience = 2 * time.Second
+
+// drainMargin is how much later than its deadline a drain may answer.
+const drainMargin = 500 * time.Millisecond
+
+var (
+	// errEndedEarly: the process ended by itself before it served.
+	errEndedEarly = shared.Errorf(shared.KindWorkerLost, "the worker process ended before it could be used")
+	errNotStarted = errors.New("the start was given up")
+)
+
+// workerProcess is one worker process from its directory to its last log line.
+// Three goroutines belong to it: connect makes the plugin connection and ends
+// when that is there or has failed; pump reads the standard output to its end;
+// watch waits for the exit, clears up and closes done. A fourth, in endPolitely,
+// lives from the first attempt to end the process until it has ended.
+type workerProcess struct {
+	launcher  *WorkerLauncher
+	slotID    string
+	dir       string
+	log       *os.File
+	logOffset int64
+	client    *plugin.Client
+	handshake *handshake
+
+	// Set by start, before connected is closed.
+	stdout   *os.File
+	lifeline *os.File
+
+	connected  chan struct{} // connect has ended; worker or connectErr is set
+	worker     shared.Worker
+	connectErr error
+
+	exited chan struct{} // the process is reaped
+	pumped chan struct{} // its output has been read
+	done   chan struct{} // nothing is left of it; exit is set
+	exit   ExitInfo
+
+	politely sync.Once
+	polite   chan struct{} // go-plugin's Kill has returned
+
+	mu     sync.Mutex
+	pid    int  // of the started process
+	doomed bool // kill has been called
+	reaped bool
+}
+
+var _ Process = (*workerProcess)(nil)
+
+func newWorkerProcess(l *WorkerLauncher, slotID, dir string, log *os.File, offset int64) *workerProcess {
+	return &workerProcess{
+		launcher:  l,
+		slotID:    slotID,
+		dir:       dir,
+		log:       log,
+		logOffset: offset,
+		handshake: newHandshake(),
+		connected: make(chan struct{}),
+		exited:    make(chan struct{}),
+		pumped:    make(chan struct{}),
+		done:      make(chan struct{}),
+		polite:    make(chan struct{}),
+	}
+}
+
+// Worker reaches the worker.
+func (p *workerProcess) Worker() shared.Worker { return p.worker }
+
+// PID is the process id.
+func (p *workerProcess) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid
+}
+
+// Done is closed when the process has ended and nothing is left of it.
+func (p *workerProcess) Done() <-chan struct{} { return p.done }
+
+// Exit says how the process ended.
+func (p *workerProcess) Exit() ExitInfo {
+	select {
+	case <-p.done:
+		return p.exit
+	default:
+		return ExitInfo{Code: -1}
+	}
+}
+
+// connect starts the process and makes the plugin connection.
+func (p *workerProcess) connect() {
+	defer close(p.connected)
+	p.connectErr = func() error {
+		if _, err := p.client.Start(); err != nil {
+			return err
+		}
+		protocol, err := p.client.Client()
+		if err != nil {
+			return err
+		}
+		raw, err := protocol.Dispense(shared.WorkerPluginName)
+		if err != nil {
+			return err
+		}
+		worker, ok := raw.(shared.Worker)
+		if !ok {
+			return fmt.Errorf("the plugin gave a %T instead of a worker", raw)
+		}
+		p.worker = worker
+		return nil
+	}()
+	if p.PID() == 0 {
+		// There is no process whose end anybody could wait for.
+		p.exit = ExitInfo{Code: -1}
+		p.clearUp()
+		close(p.done)
+	}
+}
+
+// awaitAnswer returns when the worker has answered its first call, or says why
+// it will not.
+func (p *workerProcess) awaitAnswer(ctx, closing context.Context) error {
+	select {
+	case <-p.connected:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-closing.Done():
+		return context.Cause(closing)
+	}
+	if p.connectErr != nil {
+		return p.explain(p.connectErr)
+	}
+	if _, err := p.worker.Heartbeat(ctx); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if shared.KindOf(err) == shared.KindWorkerLost {
+			return errEndedEarly
+		}
+		return err
+	}
+	return nil
+}
+
+// explain puts what go-plugin says of a failed start into words of our own where
+// more is known.
+func (p *workerProcess) explain(err error) error {
+	if p.PID() == 0 {
+		return fmt.Errorf("cannot start the worker: %w", err)
+	}
+	line, complete := p.handshake.line()
+	switch {
+	case line == "" && !complete:
+		return errEndedEarly
+	case !handshakeLike(line):
+		return shared.Errorf(shared.KindProtocol, "the worker wrote %q to its standard output instead of the handshake", clip(line, 80))
+	default:
+		return shared.Errorf(shared.KindProtocol, "the worker's handshake was refused: %w", err)
+	}
+}
+
+// start is what go-plugin calls to start the process.
+func (p *workerProcess) start(cmd *exec.Cmd) error {
+	lifelineEnd, lifeline, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	stdout, stdoutEnd, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, lifelineEnd.Close(), lifeline.Close())
+	}
+	cmd.Stdout, cmd.Stderr = stdoutEnd, p.log
+	cmd.ExtraFiles = []*os.File{lifelineFD - 3: lifelineEnd}
+	cmd.SysProcAttr = workerAttributes()
+	err = p.launcher.thread.do(func() error { return p.fork(cmd) })
+	err = errors.Join(err, lifelineEnd.Close(), stdoutEnd.Close())
+	pid := p.PID()
+	if pid == 0 {
+		return errors.Join(err, lifeline.Close(), stdout.Close())
+	}
+	p.stdout, p.lifeline = stdout, lifeline
+	go p.pump()
+	go p.watch(cmd)
+	id, err := identify(pid)
+	if err == nil {
+		err = writeRecord(p.dir, workerRecord{processID: id, SlotID: p.slotID})
+	}
+	if err != nil {
+		p.kill()
+		_ = p.handshake.reader.Close() // go-plugin will not read it
+		return fmt.Errorf("cannot keep a record of the worker: %w", err)
+	}
+	return nil
+}
+
+// fork starts the process unless it is not wanted any more.
+func (p *workerProcess) fork(cmd *exec.Cmd) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.doomed {
+		return errNotStarted
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.pid = cmd.Process.Pid
+	return nil
+}
+
+// pump hands the first line of the standard output to go-plugin and writes the
+// rest to the log: go-plugin itself stops reading at a long line, and the worker
+// would block.
+func (p *workerProcess) pump() {
+	defer close(p.pumped)
+	rest := p.handshake.read(p.stdout)
+	// An error here is the end of the output, or a log that cannot be written to;
+	// the worker must not block because of that.
+	if _, err := io.Copy(p.log, rest); err != nil {
+		_, _ = io.Copy(io.Discard, rest)
+	}
+}
+
+// watch waits for the end of the process and leaves nothing of it.
+func (p *workerProcess) watch(cmd *exec.Cmd) {
+	defer close(p.done)
+	p.reap(cmd)
+	_ = p.lifeline.Close()
+	_ = p.stdout.SetReadDeadline(time.Now().Add(outputPatience))
+	close(p.exited)
+	<-p.pumped
+	_ = p.stdout.Close()
+	<-p.connected
+	p.endPolitely() // there is nobody to be polite to, but go-plugin clears up then
+	<-p.polite
+	p.exit = exitInfo(cmd.ProcessState, readLogTail(p.log.Name(), p.logOffset))
+	p.clearUp()
+	p.launcher.log.Info("worker ended", "slot", p.slotID, "pid", p.PID(), "how", p.exit.String())
+}
+
+func (p *workerProcess) clearUp() {
+	if err := errors.Join(p.log.Close(), os.RemoveAll(p.dir)); err != nil {
+		p.launcher.log.Warn("cannot clear up after a worker", "slot", p.slotID, "error", err)
+	}
+	p.launcher.leave(p)
+}
+
+// Stop drains the worker, then asks it to end, then kills it.
+func (p *workerProcess) Stop(ctx context.Context, drain time.Duration) {
+	if drain > 0 {
+		p.drain(ctx, drain)
+	}
+	p.endPolitely()
+	grace := time.NewTimer(p.launcher.cfg.StopGrace)
+	defer grace.Stop()
+	select {
+	case <-p.done:
+		return
+	case <-grace.C:
+	case <-ctx.Done():
+	}
+	p.kill()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+	}
+}
+
+// drain lets running requests end. A worker that does not even answer a
+// heartbeat has none that could.
+func (p *workerProcess) drain(ctx context.Context, deadline time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, deadline+drainMargin)
+	defer cancel()
+	var beat sync.WaitGroup
+	beat.Go(func() {
+		beatCtx, stop := context.WithTimeout(ctx, heartbeatPatience)
+		defer stop()
+		if _, err := p.worker.Heartbeat(beatCtx); err != nil {
+			cancel()
+		}
+	})
+	cancelled, err := p.worker.Drain(ctx, deadline)
+	cancel()
+	beat.Wait()
+	switch {
+	case err != nil:
+		p.launcher.log.Warn("worker did not drain", "slot", p.slotID, "pid", p.PID(), "error", err)
+	case cancelled > 0:
+		p.launcher.log.Info("requests cancelled at the end of the drain", "slot", p.slotID, "count", cancelled)
+	}
+}
+
+// endPolitely has go-plugin tell the worker to end. Its Kill has no deadline of
+// its own: with a worker that does not answer it returns once that is killed.
+func (p *workerProcess) endPolitely() {
+	p.politely.Do(func() {
+		go func() {
+			defer close(p.polite)
+			p.client.Kill()
+		}()
+	})
+}
+
+// kill ends the process and its group at once, and prevents a start to come.
+func (p *workerProcess) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.doomed = true
+	if p.pid != 0 && !p.reaped {
+		p.signalGroup()
+	}
+}
+
+// signalGroup is called with mu held.
+func (p *workerProcess) signalGroup() {
+	err := syscall.Kill(-p.pid, syscall.SIGKILL)
+	// A group without members is gone already.
+	if err != nil && !errors.Is(err, syscall.ESRCH) {
+		p.launcher.log.Warn("cannot kill a worker's group", "slot", p.slotID, "pid", p.pid, "error", err)
+	}
+}
+
+func exitInfo(state *os.ProcessState, tail []string) ExitInfo {
+	info := ExitInfo{Code: -1, LogTail: tail}
+	if state == nil {
+		return info
+	}
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		info.Signal = ws.Signal().String()
+		return info
+	}
+	info.Code = state.ExitCode()
+	return info
+}
+
+// clientConfig is what go-plugin has to know to start this process.
+func (l *WorkerLauncher) clientConfig(p *workerProcess) *plugin.ClientConfig {
+	return &plugin.ClientConfig{
+		HandshakeConfig:  shared.Handshake(),
+		Plugins:          shared.WorkerPlugins(),
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		SkipHostEnv:      true,
+		GRPCDialOptions:  shared.DialOptions(),
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: p.dir},
+		RunnerFunc:       p.runner,
+		// Later than our own limit, which kills the process and tells more.
+		StartTimeout: l.cfg.StartTimeout + endPatience,
+		SyncStdout:   p.log,
+		SyncStderr:   p.log,
+		// What it has to say we say ourselves.
+		Logger: hclog.NewNullLogger(),
+	}
+}
+
+// command is the worker's command line and its whole environment.
+func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
+	cfg := p.launcher.cfg
+	cmd := exec.Command(cfg.Executable, slices.Clone(cfg.Args)...)
+	cmd.Args = append(cmd.Args, "--slot="+p.slotID)
+	if cfg.EngineDir != "" {
+		cmd.Args = append(cmd.Args, "--engine-dir="+cfg.EngineDir)
+	}
+	cmd.Env = append(slices.Clone(pluginEnv),
+		// Its socket lies in its own directory, not one deeper: paths are short.
+		plugin.EnvUnixSocketDir+"="+p.dir,
+		"PATH=/usr/local/bin:/usr/bin:/bin",
+		"TMPDIR="+p.dir,
+		// Without it an aborting engine forks a debugger that writes to fd 1.
+		"GGML_NO_BACKTRACE=1",
+	)
+	cmd.Env = append(cmd.Env, cfg.Env...)
+	return cmd
+}
