@@ -89,7 +89,7 @@ func (w *Worker) fillHost(ctx context.Context, req shared.PrefetchRequest, trans
 	if want := req.Plan.ByteCount; want > 0 && want != host.size() {
 		return nil, dropping(host, shared.Errorf(shared.KindModelFile, "the model file has %d bytes and had %d when it was declared", host.size(), want))
 	}
-	if err := w.proveHost(host, req); err != nil {
+	if err := w.proveHost(ctx, host, req); err != nil {
 		return nil, dropping(host, err)
 	}
 	host.id = req.Plan.HostBufferID

@@ -15,7 +15,7 @@ func (r *resident) prepareText(host *hostBuffer) error {
 		return engineError("the engine cannot tokenize", err)
 	}
 	r.addsBOS = len(special) > 0 && special[0] == r.model.BOS()
-	r.template = parseTemplate(host.proof.chatTemplate, templateTokens{
+	r.template = parseTemplate(host.proof.header.ChatTemplate(), templateTokens{
 		bos: string(r.specialPiece(r.model.BOS())),
 		eos: string(r.specialPiece(r.model.EOS())),
 	})
