@@ -1,0 +1,557 @@
+package supervisor
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// fakeFiles are model files that are what their declaration in models says.
+type fakeFiles struct {
+	mu      sync.Mutex
+	models  map[string]fakeModel
+	hashed  map[string]int
+	hashing time.Duration // how long a digest takes
+}
+
+type fakeModel struct {
+	precision string
+	digest    string
+	err       error
+}
+
+type fakeHeader struct{ m fakeModel }
+
+func (f *fakeFiles) model(path string) fakeModel {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.models[path]
+}
+
+func (f *fakeFiles) set(path string, m fakeModel) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.models[path] = m
+}
+
+func (f *fakeFiles) Header(path string) (modelHeader, error) {
+	m := f.model(path)
+	return fakeHeader{m}, m.err
+}
+
+func (f *fakeFiles) Digest(ctx context.Context, path string, progress func(done, total int64)) (string, error) {
+	f.mu.Lock()
+	f.hashed[path]++
+	f.mu.Unlock()
+	progress(1, 2)
+	if err := pause(ctx, f.hashing); err != nil {
+		return "", err
+	}
+	return f.model(path).digest, nil
+}
+
+func (h fakeHeader) Identity(_ shared.SlotSpec, digest string) (shared.Identity, error) {
+	return shared.Identity{
+		ModelRevision: "sha256:" + digest, Precision: h.m.precision, TokenizerRevision: "sha256:tok",
+		LayoutRevision: "sha256:layout", SlotRevision: shared.SlotRevisionPlain(),
+	}, nil
+}
+
+func (h fakeHeader) Check(spec shared.SlotSpec, digest string) error {
+	switch {
+	case spec.DeclaredPrecision != "" && spec.DeclaredPrecision != h.m.precision:
+		return &shared.Error{Kind: shared.KindIdentity, Field: "precision", Message: "declared " + spec.DeclaredPrecision + ", the file has " + h.m.precision}
+	case digest != "" && spec.DeclaredSHA256 != "" && spec.DeclaredSHA256 != digest:
+		return &shared.Error{Kind: shared.KindIdentity, Field: "model_revision", Message: "declared " + spec.DeclaredSHA256 + ", the file has " + digest}
+	}
+	return nil
+}
+
+func (h fakeHeader) Bytes() int64 { return 1000 }
+
+// pause sleeps on the bubble's clock.
+func pause(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fakeLauncher starts fakeWorkers and watches that the rules are kept.
+type fakeLauncher struct {
+	mu       sync.Mutex
+	alive    map[string]*fakeProcess // by slot
+	launches map[string]int
+	broken   []string // rules that were broken
+
+	// launch may delay or fail a start.
+	launch func(ctx context.Context, slotID string, n int) error
+	// script prepares a new worker.
+	script func(slotID string, n int, w *fakeWorker)
+}
+
+func newFakeLauncher() *fakeLauncher {
+	return &fakeLauncher{alive: map[string]*fakeProcess{}, launches: map[string]int{}}
+}
+
+func (l *fakeLauncher) rule(ok bool, text string) {
+	if !ok {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.broken = append(l.broken, text)
+	}
+}
+
+func (l *fakeLauncher) Launch(ctx context.Context, slotID string) (Process, error) {
+	l.mu.Lock()
+	l.launches[slotID]++
+	n := l.launches[slotID]
+	launch, script, old := l.launch, l.script, l.alive[slotID]
+	l.mu.Unlock()
+	l.rule(old == nil, "two processes for slot "+slotID)
+	if launch != nil {
+		if err := launch(ctx, slotID, n); err != nil {
+			return nil, err
+		}
+	}
+	p := &fakeProcess{launcher: l, slotID: slotID, pid: 1000*n + 1, done: make(chan struct{})}
+	p.worker = &fakeWorker{proc: p}
+	if script != nil {
+		script(slotID, n, p.worker)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.alive[slotID] = p
+	return p, nil
+}
+
+func (l *fakeLauncher) process(slotID string) *fakeProcess {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.alive[slotID]
+}
+
+func (l *fakeLauncher) launched(slotID string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.launches[slotID]
+}
+
+// fakeProcess ends when it is told to.
+type fakeProcess struct {
+	launcher *fakeLauncher
+	slotID   string
+	pid      int
+	worker   *fakeWorker
+	once     sync.Once
+	done     chan struct{}
+	exit     ExitInfo
+	// immortal makes it outlive every attempt to end it.
+	immortal bool
+	// slowWorker delays whoever asks for the worker.
+	slowWorker time.Duration
+}
+
+func (p *fakeProcess) Worker() shared.Worker {
+	if p.slowWorker > 0 {
+		<-time.After(p.slowWorker)
+	}
+	return p.worker
+}
+func (p *fakeProcess) PID() int              { return p.pid }
+func (p *fakeProcess) Done() <-chan struct{} { return p.done }
+func (p *fakeProcess) Exit() ExitInfo        { return p.exit }
+
+func (p *fakeProcess) die(info ExitInfo) {
+	p.once.Do(func() {
+		p.exit = info
+		p.launcher.mu.Lock()
+		delete(p.launcher.alive, p.slotID)
+		p.launcher.mu.Unlock()
+		close(p.done)
+	})
+}
+
+func (p *fakeProcess) Stop(ctx context.Context, drain time.Duration) {
+	if p.immortal {
+		<-ctx.Done()
+		return
+	}
+	deadline := time.NewTimer(drain)
+	defer deadline.Stop()
+	select {
+	case <-p.worker.idle():
+	case <-deadline.C:
+	case <-ctx.Done():
+	case <-p.done:
+	}
+	p.die(ExitInfo{Signal: "killed"})
+}
+
+// fakeWorker keeps to the contract, and notes when the supervisor does not.
+type fakeWorker struct {
+	proc *fakeProcess
+
+	mu      sync.Mutex
+	host    bool
+	device  bool
+	id      shared.Identity
+	running int
+	quiet   []chan struct{}
+	calls   map[string]int
+
+	// Each of these may delay or fail a call.
+	onPrefetch, onActivate, onEvict func(ctx context.Context) error
+	// onGenerate runs instead of the usual answer.
+	onGenerate func(ctx context.Context, req shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error)
+	phases     shared.Phases
+	activation shared.ActivateResult
+	canary     []int32
+	wrong      bool // proves another identity
+}
+
+func (w *fakeWorker) rule(ok bool, text string) {
+	w.proc.launcher.rule(ok, w.proc.slotID+": "+text)
+}
+
+// idle is closed when nothing runs.
+func (w *fakeWorker) idle() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ch := make(chan struct{})
+	if w.running == 0 {
+		close(ch)
+	} else {
+		w.quiet = append(w.quiet, ch)
+	}
+	return ch
+}
+
+// call runs one call of the supervisor; it fails when the process ends.
+func (w *fakeWorker) call(ctx context.Context, name string, f func(context.Context) error) error {
+	w.mu.Lock()
+	if w.calls == nil {
+		w.calls = map[string]int{}
+	}
+	w.calls[name]++
+	w.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	gone := shared.Errorf(shared.KindWorkerLost, "transport is closing")
+	select {
+	case <-w.proc.done:
+		return gone
+	default:
+	}
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-w.proc.done:
+			cancel(gone)
+		case <-stop:
+		}
+	}()
+	err := f(ctx)
+	if err != nil && context.Cause(ctx) != nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+func hook(ctx context.Context, f func(context.Context) error) error {
+	if f == nil {
+		return ctx.Err()
+	}
+	return f(ctx)
+}
+
+func (w *fakeWorker) Describe(ctx context.Context) (shared.WorkerInfo, error) {
+	return shared.WorkerInfo{PID: w.proc.pid, CPUVariant: "fake"}, ctx.Err()
+}
+
+func (w *fakeWorker) Prefetch(ctx context.Context, req shared.PrefetchRequest, progress func(shared.Progress)) (shared.PrefetchResult, error) {
+	err := w.call(ctx, "prefetch", func(ctx context.Context) error {
+		w.mu.Lock()
+		w.rule(!w.host && !w.device, "prefetch over a buffer")
+		w.rule(req.Plan.ModelRevision == req.Expected.ModelRevision && req.Plan.SlotID == w.proc.slotID && req.Plan.HostBufferID != "", "a bad plan")
+		w.mu.Unlock()
+		progress(shared.Progress{Stage: "read", DoneBytes: 500, TotalBytes: 1000})
+		if err := hook(ctx, w.onPrefetch); err != nil {
+			return err
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.host, w.id = true, req.Expected
+		if w.wrong {
+			w.id.ModelRevision = "sha256:other"
+		}
+		return nil
+	})
+	if err != nil {
+		return shared.PrefetchResult{}, err
+	}
+	return shared.PrefetchResult{
+		HostBufferID: req.Plan.HostBufferID, HostBytes: 1000, Pinned: true, Transfer: shared.TransferMmap,
+		ModelRevision: w.id.ModelRevision, Precision: w.id.Precision, TokenizerRevision: w.id.TokenizerRevision,
+	}, nil
+}
+
+func (w *fakeWorker) Activate(ctx context.Context, req shared.ActivateRequest) (shared.ActivateResult, error) {
+	err := w.call(ctx, "activate", func(ctx context.Context) error {
+		w.mu.Lock()
+		w.rule(w.host && !w.device, "activation without a host buffer, or twice")
+		w.mu.Unlock()
+		if err := hook(ctx, w.onActivate); err != nil {
+			return err
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.device = true
+		return nil
+	})
+	if err != nil {
+		return shared.ActivateResult{}, err
+	}
+	res := w.activation
+	res.Identity, res.DeviceBytes, res.ContextTokens, res.CanaryTokens = w.id, 2000, 512, w.canary
+	return res, nil
+}
+
+func (w *fakeWorker) Generate(ctx context.Context, req shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error) {
+	w.mu.Lock()
+	w.rule(w.device, "a request on a slot that is not resident")
+	w.rule(req.Identity.Matches(w.id), "a request for another identity")
+	w.running++
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.running--; w.running == 0 {
+			for _, ch := range w.quiet {
+				close(ch)
+			}
+			w.quiet = nil
+		}
+	}()
+	res := shared.Result{Identity: w.id, FinishReason: shared.FinishStop, Phases: w.phases}
+	err := w.call(ctx, "generate", func(ctx context.Context) error {
+		if w.onGenerate != nil {
+			r, err := w.onGenerate(ctx, req, emit)
+			r.Identity = w.id
+			res = r
+			return err
+		}
+		p := w.phases
+		for i, text := range []string{"once ", "upon ", "a time"} {
+			c := shared.Chunk{Text: text, Tokens: []int32{int32(i)}}
+			if i == 0 {
+				c.Phases = &p
+			}
+			if err := emit(c); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return shared.Result{}, err
+	}
+	return res, nil
+}
+
+func (w *fakeWorker) Tokenize(ctx context.Context, req shared.TokenizeRequest) ([]int32, error) {
+	w.rule(req.Identity.Matches(w.id), "a request for another identity")
+	return []int32{int32(len(req.Text))}, w.call(ctx, "tokenize", func(ctx context.Context) error { return ctx.Err() })
+}
+
+func (w *fakeWorker) ApplyTemplate(ctx context.Context, req shared.ApplyTemplateRequest) (string, error) {
+	return req.Messages[0].Content, w.call(ctx, "template", func(ctx context.Context) error { return ctx.Err() })
+}
+
+func (w *fakeWorker) Evict(ctx context.Context, dropHost bool) (shared.EvictWorkerResult, error) {
+	err := w.call(ctx, "evict", func(ctx context.Context) error {
+		w.mu.Lock()
+		w.rule(w.running == 0, "evicted while busy")
+		w.mu.Unlock()
+		if err := hook(ctx, w.onEvict); err != nil {
+			return err
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.device = false
+		w.host = w.host && !dropHost
+		return nil
+	})
+	return shared.EvictWorkerResult{}, err
+}
+
+func (w *fakeWorker) Drain(context.Context, time.Duration) (int, error) { return 0, nil }
+
+func (w *fakeWorker) Heartbeat(context.Context) (shared.HeartbeatResult, error) {
+	return shared.HeartbeatResult{}, nil
+}
+
+func (w *fakeWorker) Status(context.Context) (shared.WorkerStatus, error) {
+	return shared.WorkerStatus{}, nil
+}
+
+// holds reports whether any buffer is left.
+func (w *fakeWorker) holds() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.host || w.device
+}
+
+func (w *fakeWorker) count(call string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls[call]
+}
+
+// rig is a supervisor with fakes around it. It is made inside a bubble.
+type rig struct {
+	*Supervisor
+	t        *testing.T
+	launcher *fakeLauncher
+	files    *fakeFiles
+}
+
+// rigSlot declares a slot of a model with a precision; slots of the same pair
+// share a file, and so an identity.
+func rigSlot(id, model, precision string) shared.SlotSpec {
+	return shared.SlotSpec{SlotID: id, Model: model, ModelPath: model + "-" + precision, Device: "cpu", Transfer: shared.TransferMmap, ContextTokens: 256, Parallel: 1}
+}
+
+func newRig(t *testing.T, cfg Config, setUp func(*rig)) *rig {
+	t.Helper()
+	r := &rig{
+		t: t, launcher: newFakeLauncher(),
+		files: &fakeFiles{models: map[string]fakeModel{}, hashed: map[string]int{}},
+	}
+	dir := t.TempDir()
+	for i := range cfg.Slots {
+		spec := &cfg.Slots[i]
+		name := spec.ModelPath
+		spec.ModelPath = filepath.Join(dir, name)
+		if err := os.WriteFile(spec.ModelPath, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		precision := name[len(spec.Model)+1:]
+		r.files.models[spec.ModelPath] = fakeModel{precision: precision, digest: fmt.Sprintf("%x", sha256.Sum256([]byte(name)))}
+	}
+	cfg.Launcher = r.launcher
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	if setUp != nil {
+		setUp(r)
+	}
+	s, err := newSupervisor(cfg, r.files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Supervisor = s
+	return r
+}
+
+// end closes the supervisor and checks what has to be true of every run.
+func (r *rig) end() {
+	r.t.Helper()
+	synctest.Wait()
+	for _, info := range r.list().Slots {
+		if info.InFlight != 0 {
+			r.t.Errorf("slot %s has %d leases out at the end", info.SlotID, info.InFlight)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if err := r.Close(ctx); err != nil {
+		r.t.Errorf("close: %v", err)
+	}
+	r.launcher.mu.Lock()
+	defer r.launcher.mu.Unlock()
+	if len(r.launcher.alive) > 0 {
+		r.t.Errorf("processes are left: %v", r.launcher.alive)
+	}
+	for _, text := range r.launcher.broken {
+		r.t.Errorf("a rule was broken: %s", text)
+	}
+}
+
+func (r *rig) slot(id string) shared.SlotInfo {
+	r.t.Helper()
+	for _, info := range r.list().Slots {
+		if info.SlotID == id {
+			return info
+		}
+	}
+	r.t.Fatalf("no slot %s", id)
+	return shared.SlotInfo{}
+}
+
+// ask sends a short request to a slot.
+func (r *rig) ask(ctx context.Context, slotID string, change ...func(*shared.GenerateRequest)) (shared.Result, string, error) {
+	req := shared.GenerateRequest{Requirement: shared.Requirement{SlotID: slotID}, Prompt: "tell me"}
+	for _, f := range change {
+		f(&req)
+	}
+	text := ""
+	res, err := r.Generate(ctx, req, func(c shared.Chunk) error {
+		text += c.Text
+		return nil
+	})
+	return res, text, err
+}
+
+func (r *rig) mustAsk(slotID string, change ...func(*shared.GenerateRequest)) shared.Result {
+	r.t.Helper()
+	res, text, err := r.ask(r.t.Context(), slotID, change...)
+	if err != nil {
+		r.t.Fatalf("a request on %s failed: %v", slotID, err)
+	}
+	if text != "once upon a time" {
+		r.t.Errorf("the text is %q", text)
+	}
+	return res
+}
+
+func onMiss(m shared.OnMiss) func(*shared.GenerateRequest) {
+	return func(r *shared.GenerateRequest) { r.OnMiss = m }
+}
+
+func deadline(d time.Duration) func(*shared.GenerateRequest) {
+	return func(r *shared.GenerateRequest) { r.Deadline = d }
+}
+
+// bubble runs a test on a clock that moves only when everybody waits.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+func wantKind(t *testing.T, err error, kind shared.Kind) *shared.Error {
+	t.Helper()
+	e := shared.AsError(err, "", "")
+	if e == nil || e.Kind != kind {
+		t.Fatalf("the error is %v, want kind %s", err, kind)
+	}
+	return e
+}

@@ -1,0 +1,350 @@
+package supervisor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// world is what surrounds one slot: it does what the actions say, and knows
+// what may happen next. It checks, after each step, what must always hold.
+type world struct {
+	t     *rapid.T
+	state slotState
+	now   time.Time
+
+	launching  epoch // 0: none
+	alive      epoch
+	stopping   bool
+	work       work
+	workDrop   bool
+	backoff    bool
+	evictTimer bool
+	leases     []epoch // out, by the process they were granted on
+	open       map[callID]string
+	nextCall   callID
+	finished   bool
+}
+
+func newWorld(t *rapid.T, preload bool) *world {
+	return &world{
+		t: t, now: time.Unix(0, 0), open: map[callID]string{},
+		state: newSlotState(3, time.Minute, preload),
+	}
+}
+
+func (w *world) apply(ev event) {
+	before := w.state
+	var actions []action
+	w.state, actions = step(before, ev)
+	for _, a := range actions {
+		w.perform(a, before)
+	}
+	w.check(ev)
+}
+
+func (w *world) perform(a action, before slotState) {
+	switch a := a.(type) {
+	case actLaunch:
+		w.require(w.alive == 0 && w.launching == 0, "two processes for one slot")
+		w.launching = a.epoch
+		w.backoff = false
+	case actCancelLaunch:
+		w.require(w.launching != 0, "cancelled a launch that is not there")
+	case actStop:
+		w.require(w.alive == a.epoch, "stopped a process that is not there")
+		w.stopping = true
+	case actPrefetch:
+		w.require(w.alive == a.epoch && w.work == workNone && !w.state.host, "prefetch when it may not be")
+		w.require(w.state.declared == declaredKnown, "prefetch without an identity")
+		w.work = workPrefetch
+	case actActivate:
+		w.require(w.alive == a.epoch && w.work == workNone && w.state.host, "activation without a host buffer")
+		w.work = workActivate
+	case actCancelPreparation:
+		w.require(w.work == workPrefetch || w.work == workActivate, "cancelled no preparation")
+	case actEvict:
+		w.require(w.alive == a.epoch && w.work == workNone, "two calls in the worker")
+		w.require(len(w.onPresent()) == 0, "evicted a busy slot")
+		w.work, w.workDrop = workEvict, a.dropHost
+	case actGrant:
+		w.require(w.state.status == shared.SlotActive, "a lease on a slot that is "+string(w.state.status))
+		w.require(w.alive == a.epoch && !w.stopping && !w.state.closing, "a lease on a process that is going")
+		w.close(a.call, "acquire")
+		w.leases = append(w.leases, a.epoch)
+	case actDone:
+		w.close(a.call, "prepare", "evict", "restart")
+	case actRefuse:
+		w.require(a.err != nil, "a refusal without a reason")
+		w.close(a.call, "acquire", "prepare", "evict", "restart")
+	case actStartBackoff:
+		w.backoff = true
+	case actStartEvictTimer:
+		w.evictTimer = true
+	case actCancelLeases:
+		w.require(a.err != nil, "leases cancelled without a reason")
+	case actFault:
+		w.t.Fatalf("internal error: %s in %+v", a.text, before)
+	case actFinish:
+		w.require(!w.finished, "finished twice")
+		w.require(w.alive == 0 || w.state.stuck, "finished beside a living process")
+		w.finished = true
+	}
+}
+
+func (w *world) require(ok bool, text string) {
+	if !ok {
+		w.t.Fatalf("%s: %+v", text, w.state)
+	}
+}
+
+func (w *world) close(id callID, kinds ...string) {
+	kind, open := w.open[id]
+	w.require(open, fmt.Sprintf("call %d was answered twice, or after it had left", id))
+	w.require(slices.Contains(kinds, kind), "an answer to another question")
+	delete(w.open, id)
+}
+
+func (w *world) onPresent() []epoch {
+	return slices.DeleteFunc(slices.Clone(w.leases), func(e epoch) bool { return e != w.alive })
+}
+
+func (w *world) check(ev event) {
+	s := w.state
+	w.require(s.leases >= 0 && s.orphans >= 0, "negative leases")
+	w.require(s.inFlight() == len(w.leases), fmt.Sprintf("%d leases are out, the slot counts %d", len(w.leases), s.inFlight()))
+	w.require((s.status == shared.SlotActive) == (s.leases > 0 && s.status != shared.SlotEvicting), "active without leases, or leases without active")
+	w.require(s.status == shared.SlotEmpty || s.process == shared.ProcessUp, "a status without a process")
+	w.require(!s.host || s.process == shared.ProcessUp, "a host buffer without a process")
+	w.require((s.process == shared.ProcessUp) == (w.alive != 0), "the process state is not the process's")
+	waiting := len(s.waiters) + len(s.evictors) + len(s.restarters)
+	w.require(waiting == len(w.open), fmt.Sprintf("%d calls are open, the slot knows %d", len(w.open), waiting))
+	if s.closing {
+		w.require(waiting == 0, "somebody waits for a slot that is closing")
+		w.require(w.finished || w.launching != 0 || w.stopping || s.stuck, "a closing slot rests")
+		return
+	}
+	if s.wants() && s.declared == declaredKnown && s.blocked == nil && s.process != shared.ProcessFailed && !s.stuck {
+		moving := w.launching != 0 || w.stopping || w.work != workNone || w.backoff
+		there := s.status.Ready() || s.status == shared.SlotEvicting && s.leases > 0
+		w.require(moving || there, fmt.Sprintf("a wanted slot rests after %T", ev))
+		w.require(len(s.waiters) == 0 || moving || !s.status.Ready(), "somebody waits for a slot that is there")
+	}
+}
+
+// possible is what may happen next. Everything that the slot started may end
+// well or badly; callers do what they like.
+func (w *world) possible() map[string]func() {
+	m := map[string]func(){
+		"acquire": func() {
+			mode := rapid.SampledFrom([]shared.OnMiss{"", shared.OnMissWait, shared.OnMissPending, shared.OnMissFail}).Draw(w.t, "on_miss")
+			w.apply(evAcquire{call: w.call("acquire"), onMiss: mode})
+		},
+		"prepare": func() { w.apply(evPrepare{call: w.call("prepare")}) },
+		"evict": func() {
+			w.apply(evEvict{call: w.call("evict"), dropHost: rapid.Bool().Draw(w.t, "drop host")})
+		},
+		"restart":    func() { w.apply(evRestart{call: w.call("restart")}) },
+		"declared":   func() { w.apply(evDeclared{}) },
+		"bad":        func() { w.apply(evDeclared{err: refusal(shared.KindIdentity, "wrong")}) },
+		"redeclare":  func() { w.apply(evRedeclare{}) },
+		"late":       func() { w.late() },
+		"time":       func() { w.now = w.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(w.t, "s")) * time.Second) },
+		"unreachble": func() { w.apply(evUnreachable{epoch: w.state.epoch}) },
+	}
+	if len(w.open) > 0 {
+		m["left"] = func() {
+			id := rapid.SampledFrom(slices.Sorted(maps.Keys(w.open))).Draw(w.t, "call")
+			delete(w.open, id)
+			w.apply(evLeft{call: id})
+		}
+	}
+	if len(w.leases) > 0 {
+		m["release"] = func() { w.release(rapid.IntRange(0, len(w.leases)-1).Draw(w.t, "lease")) }
+	}
+	if w.evictTimer {
+		m["evict deadline"] = func() {
+			w.evictTimer = false
+			w.apply(evEvictDeadline{})
+		}
+	}
+	maps.Copy(m, w.progress())
+	maps.Copy(m, w.failures())
+	return m
+}
+
+// progress is what brings started things to a good end.
+func (w *world) progress() map[string]func() {
+	m := map[string]func(){}
+	if w.launching != 0 {
+		m["launched"] = func() {
+			w.alive, w.launching = w.launching, 0
+			w.apply(evLaunched{epoch: w.alive})
+		}
+	}
+	if w.backoff {
+		m["backoff over"] = func() {
+			w.backoff = false
+			w.apply(evBackoffOver{})
+		}
+	}
+	if w.stopping {
+		m["stopped"] = w.exit
+	}
+	done := w.work
+	finish := func(ev event) func() {
+		return func() {
+			w.work = workNone
+			w.apply(ev)
+		}
+	}
+	switch done {
+	case workPrefetch:
+		m["prefetched"] = finish(evPrefetched{epoch: w.alive})
+	case workActivate:
+		m["activated"] = finish(evActivated{epoch: w.alive, now: w.now})
+	case workEvict:
+		m["evicted"] = finish(evEvicted{epoch: w.alive, dropHost: w.workDrop})
+	}
+	return m
+}
+
+// failures is what may go wrong.
+func (w *world) failures() map[string]func() {
+	m := map[string]func(){}
+	kinds := []shared.Kind{shared.KindIdentity, shared.KindEngine, shared.KindWorkerLost, shared.KindCancelled}
+	err := func() *shared.Error {
+		return refusal(rapid.SampledFrom(kinds).Draw(w.t, "kind"), "failed")
+	}
+	if w.launching != 0 {
+		m["launch failed"] = func() {
+			ep := w.launching
+			w.launching = 0
+			w.apply(evLaunchFailed{epoch: ep, now: w.now, err: err()})
+		}
+	}
+	if w.alive != 0 {
+		m["exited"] = w.exit
+	}
+	if w.stopping {
+		m["stop failed"] = func() {
+			w.stopping = false
+			w.apply(evStopped{epoch: w.alive})
+		}
+	}
+	switch w.work {
+	case workPrefetch, workActivate:
+		m["prepare failed"] = func() {
+			w.work = workNone
+			w.apply(evPrepareFailed{epoch: w.alive, err: err()})
+		}
+	case workEvict:
+		m["evict failed"] = func() {
+			w.work = workNone
+			w.apply(evEvictFailed{epoch: w.alive, err: err()})
+		}
+	}
+	return m
+}
+
+// late is a report of a process that is gone, or a timer's last tick.
+func (w *world) late() {
+	old := w.state.epoch - 1
+	if w.alive == 0 {
+		old = w.state.epoch
+	}
+	w.apply(rapid.SampledFrom([]event{
+		evPrefetched{epoch: old}, evActivated{epoch: old, now: w.now}, evEvicted{epoch: old}, evStopped{epoch: old},
+		evPrepareFailed{epoch: old, err: refusal(shared.KindEngine, "late")}, evEvictDeadline{}, evUnreachable{epoch: old},
+	}).Draw(w.t, "late"))
+}
+
+func (w *world) call(kind string) callID {
+	w.nextCall++
+	w.open[w.nextCall] = kind
+	return w.nextCall
+}
+
+func (w *world) release(i int) {
+	ep := w.leases[i]
+	w.leases = slices.Delete(w.leases, i, i+1)
+	w.apply(evRelease{epoch: ep})
+}
+
+func (w *world) exit() {
+	ep := w.alive
+	w.alive, w.stopping, w.work = 0, false, workNone
+	w.apply(evExited{epoch: ep, now: w.now, err: refusal(shared.KindWorkerLost, "ended")})
+}
+
+func (w *world) oneOf(m map[string]func(), label string) {
+	m[rapid.SampledFrom(slices.Sorted(maps.Keys(m))).Draw(w.t, label)]()
+}
+
+// settle lets everything that was started come to a good end, and gives all
+// leases back: after it, nobody may be left without an answer.
+func (w *world) settle() {
+	for range 200 {
+		for len(w.leases) > 0 {
+			w.release(0)
+		}
+		m := w.progress()
+		if len(m) == 0 {
+			return
+		}
+		w.oneOf(m, "settle")
+	}
+	w.t.Fatalf("the slot does not come to rest: %+v", w.state)
+}
+
+func TestMachineHoldsItsPromises(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, rapid.Bool().Draw(t, "preload"))
+		for range rapid.IntRange(1, 60).Draw(t, "events") {
+			w.oneOf(w.possible(), "event")
+		}
+		w.settle()
+		if w.state.declared != declaredUnknown && !w.state.stuck && len(w.open) > 0 {
+			t.Fatalf("calls %v got no answer: %+v", w.open, w.state)
+		}
+		s := w.state
+		if s.wants() && s.declared == declaredKnown && s.blocked == nil && s.process != shared.ProcessFailed && !s.stuck && !s.status.Ready() {
+			t.Fatalf("a wanted slot is not resident in the end: %+v", s)
+		}
+
+		w.apply(evClose{})
+		w.apply(evAcquire{call: w.call("acquire")})
+		w.settle()
+		if !w.finished && !w.state.stuck {
+			t.Fatalf("the slot does not close: %+v", w.state)
+		}
+		if len(w.open) > 0 || w.state.inFlight() != 0 {
+			t.Fatalf("after the end %d calls and %d leases are open", len(w.open), w.state.inFlight())
+		}
+	})
+}
+
+// The old state must stay what it was: the owner compares the two.
+func TestStepLeavesTheOldStateAlone(t *testing.T) {
+	s := newSlotState(3, time.Minute, false)
+	s, _ = step(s, evDeclared{})
+	for id := range callID(3) {
+		s, _ = step(s, evAcquire{call: id + 1})
+	}
+	before := slices.Clone(s.waiters)
+	next, _ := step(s, evLeft{call: 1})
+	other, _ := step(s, evAcquire{call: 9})
+	third, _ := step(s, evAcquire{call: 10})
+	if !slices.Equal(s.waiters, before) {
+		t.Errorf("the old state's waiters changed from %v to %v", before, s.waiters)
+	}
+	if len(next.waiters) != 2 || other.waiters[3].call != 9 || third.waiters[3].call != 10 {
+		t.Errorf("the new states share memory: %v, %v, %v", next.waiters, other.waiters, third.waiters)
+	}
+}
