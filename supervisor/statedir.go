@@ -31,6 +31,9 @@ const (
 // workDir, the worker's directory and the name that go-plugin chooses.
 const socketReserve = len("/" + workDir + "/zzzzzz/plugin4294967295")
 
+// ErrStateDirInUse means that another process has the state directory open.
+var ErrStateDirInUse = errors.New("it is in use")
+
 // StateDir is the directory in which one running supervisor keeps its sockets,
 // its logs and the records of its workers. Only one process at a time has it open.
 type StateDir struct {
@@ -69,7 +72,7 @@ func OpenStateDir(dir string) (*StateDir, error) {
 		return nil, stateDirError(path, "cannot lock it: %w", err)
 	}
 	if !held {
-		return nil, stateDirError(path, "%s uses it; stop that one or choose another state_dir", lockHolder(lock.Path()))
+		return nil, stateDirError(path, "%w by %s; stop that one or choose another state_dir", ErrStateDirInUse, lockHolder(lock.Path()))
 	}
 	s := &StateDir{path: path, lock: lock}
 	if err := s.prepare(); err != nil {

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/supervisor"
+)
+
+// envStateDir names the state directory of the supervisor to talk to.
+const envStateDir = "FIRSTFRAME_STATE_DIR"
+
+// app is the program apart from its process: where it writes, and how it
+// reaches a supervisor.
+type app struct {
+	out, errOut io.Writer
+	in          io.Reader
+	stateDir    string
+	// frontend replaces the running supervisor in tests; nil means attach.
+	frontend shared.Frontend
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(a.out)
+	root.SetErr(a.errOut)
+	err := root.ExecuteContext(ctx)
+	var silent *silentError
+	if err != nil && !errors.As(err, &silent) {
+		fmt.Fprintln(a.errOut, "firstframe:", err)
+		for _, line := range hints(err) {
+			fmt.Fprintln(a.errOut, line)
+		}
+	}
+	return exitCode(ctx, err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "firstframe",
+		Short:         "Serve local language models from prepared slots",
+		Long:          "firstframe keeps models prepared in slots, one worker process each, and measures where\nthe time to the first streamed chunk goes. Start with: firstframe demo",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", os.Getenv(envStateDir),
+		"state directory of the supervisor (default $"+envStateDir+" or the per-user runtime folder)")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.AddCommand(a.demoCmd(), a.serveCmd(), a.validateCmd(), a.slotsCmd(), a.generateCmd(),
+		a.prepareCmd(), a.evictCmd(), a.restartCmd(), a.engineCmd(), a.doctorCmd(), a.benchCmd(),
+		a.versionCmd(), a.workerCmd())
+	return root
+}
+
+// attach reaches the running supervisor.
+func (a *app) attach(ctx context.Context) (shared.Frontend, func(), error) {
+	if a.frontend != nil {
+		return a.frontend, func() {}, nil
+	}
+	return supervisor.Attach(ctx, a.statePath(), hclog.NewNullLogger())
+}
+
+func (a *app) statePath() string {
+	if a.stateDir != "" {
+		return a.stateDir
+	}
+	return supervisor.DefaultStateDir()
+}
+
+// printJSON writes one document.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// progressf tells people what is going on, apart from the output.
+func (a *app) progressf(format string, args ...any) {
+	fmt.Fprintf(a.errOut, format+"\n", args...)
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// The cases of the benchmark.
+const (
+	caseCold     = "cold_slot_no_context_page"
+	caseResident = "resident_slot_no_context_page"
+	caseEvicted  = "evicted_slot_host_buffer_kept"
+)
+
+// benchJSON is the document of bench and demo.
+type benchJSON struct {
+	Benchmark string     `json:"benchmark"`
+	Runs      []runJSON  `json:"runs"`
+	Summary   []caseJSON `json:"summary,omitempty"`
+}
+
+type runJSON struct {
+	Case           string             `json:"case"`
+	SlotID         string             `json:"slot_id"`
+	Precision      string             `json:"precision"`
+	SlotHit        bool               `json:"slot_hit"`
+	ContextPageHit bool               `json:"context_page_hit"`
+	PhaseMS        map[string]float64 `json:"phase_ms"`
+	ActivationMS   *activationJSON    `json:"activation_ms,omitempty"`
+	FirstChunkMS   float64            `json:"first_chunk_ms"`
+	FullResponseMS float64            `json:"full_response_ms"`
+}
+
+const benchmarkName = "first-frame-runtime-path"
+
+func toRun(name string, m shared.Measured) runJSON {
+	return runJSON{
+		Case: name, SlotID: m.SlotID, Precision: m.Identity.Precision, SlotHit: m.SlotHit,
+		ContextPageHit: m.Usage.CachedTokens > 0, PhaseMS: m.Phases.MS(), ActivationMS: toActivationJSON(m.Activation),
+		FirstChunkMS: shared.Milliseconds(m.FirstChunk), FullResponseMS: shared.Milliseconds(m.FullResponse),
+	}
+}
+
+// measure runs one prompt on one slot and gives each piece of text to deliver.
+func measure(ctx context.Context, f shared.Frontend, slotID, prompt string, maxTokens int, deliver func(string) error) (shared.Measured, error) {
+	return shared.GenerateAtEdge(ctx, f, time.Now(), shared.GenerateRequest{
+		Requirement: shared.Requirement{SlotID: slotID},
+		Messages:    []shared.Message{{Role: "user", Content: prompt}},
+		MaxTokens:   maxTokens,
+	}, func(c shared.Chunk) error {
+		if c.Text == "" {
+			return nil
+		}
+		return deliver(c.Text)
+	})
+}
+
+// makeEmpty frees both buffers; the worker process stays.
+func makeEmpty(ctx context.Context, f shared.Frontend, slotID string) error {
+	_, err := f.Evict(ctx, slotID, true)
+	return err
+}
+
+// makeEvicted frees the device buffers and keeps the host buffer.
+func makeEvicted(ctx context.Context, f shared.Frontend, slotID string) error {
+	_, err := f.Evict(ctx, slotID, false)
+	return err
+}

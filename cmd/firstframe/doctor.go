@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/slotworker/enginelib"
+	"github.com/firstframe/firstframe/supervisor"
+)
+
+// check is one line of doctor. What fails an essential check keeps slots from
+// being served at all.
+type check struct {
+	Name      string `json:"name"`
+	OK        bool   `json:"ok"`
+	Essential bool   `json:"essential"`
+	Detail    string `json:"detail"`
+}
+
+type doctorJSON struct {
+	OK     bool    `json:"ok"`
+	Checks []check `json:"checks"`
+}
+
+func (a *app) doctorCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this machine allows and what is missing",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			doc := a.examine(cmd.Context())
+			if err := a.printChecks(doc, asJSON); err != nil {
+				return err
+			}
+			if !doc.OK {
+				return &silentError{errors.New("an essential check failed")}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) printChecks(doc doctorJSON, asJSON bool) error {
+	if asJSON {
+		return a.printJSON(doc)
+	}
+	t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	for _, c := range doc.Checks {
+		mark := "ok"
+		switch {
+		case !c.OK && c.Essential:
+			mark = "MISSING"
+		case !c.OK:
+			mark = "note"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", mark, c.Name, c.Detail)
+	}
+	return t.Flush()
+}
+
+func (a *app) examine(ctx context.Context) doctorJSON {
+	checks := []check{
+		{Name: "program", OK: true, Detail: fmt.Sprintf("firstframe %s, %s/%s, %d cores", shared.BuildVersion(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())},
+		engineCheck(ctx),
+		stateCheck(a.statePath()),
+	}
+	checks = append(checks, systemChecks()...)
+	checks = append(checks, a.supervisorCheck(ctx))
+	doc := doctorJSON{OK: true, Checks: checks}
+	for _, c := range checks {
+		if c.Essential && !c.OK {
+			doc.OK = false
+		}
+	}
+	return doc
+}
+
+func engineCheck(ctx context.Context) check {
+	c := check{Name: "engine", Essential: true}
+	dir, err := enginelib.Locate(ctx)
+	if err == nil {
+		err = enginelib.Verify(dir)
+	}
+	if err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	c.OK, c.Detail = true, fmt.Sprintf("llama.cpp %s in %s, every file verified", shared.EngineVersion, dir)
+	return c
+}
+
+// stateCheck opens the state directory as serve would, unless serve has it open.
+func stateCheck(dir string) check {
+	c := check{Name: "state directory", Essential: true}
+	if _, err := os.Stat(dir); os.IsNotExist(err) {
+		c.OK, c.Detail = true, dir+" will be made by serve"
+		return c
+	}
+	s, err := supervisor.OpenStateDir(dir)
+	switch {
+	case err == nil:
+		c.OK, c.Detail = true, dir+" is private and free"
+		if err := s.Close(); err != nil {
+			c.OK, c.Detail = false, err.Error()
+		}
+	case errors.Is(err, supervisor.ErrStateDirInUse):
+		c.OK, c.Detail = true, dir+" is used by a running supervisor"
+	default:
+		c.Detail = err.Error()
+	}
+	return c
+}
+
+func (a *app) supervisorCheck(ctx context.Context) check {
+	c := check{Name: "supervisor"}
+	f, done, err := a.attach(ctx)
+	if err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	defer done()
+	list, err := f.ListSlots(ctx)
+	if err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	c.OK, c.Detail = true, fmt.Sprintf("running with %d slots", len(list.Slots))
+	return c
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// maxPromptBytes bounds a prompt from standard input.
+const maxPromptBytes = 16 << 20
+
+type generateFlags struct {
+	requirement   shared.Requirement
+	maxTokens     int
+	temperature   float32
+	topK          int
+	topP, minP    float32
+	seed          uint32
+	stop          []string
+	system        string
+	raw           bool
+	onMiss        string
+	deadline      time.Duration
+	json, ndjson  bool
+	phases        bool
+	ignoreEOS     bool
+	repeatPenalty float32
+}
+
+func (a *app) generateCmd() *cobra.Command {
+	var f generateFlags
+	cmd := &cobra.Command{
+		Use:   "generate [flags] PROMPT",
+		Short: "Run one request on a running supervisor",
+		Long:  "Run one request on a running supervisor. The answer goes to standard output as it is made.\nPROMPT is one user message, rendered with the model's chat template; - reads it from standard input.",
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.generate(cmd.Context(), f, args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.requirement.SlotID, "slot", "", "run on this slot")
+	flags.StringVar(&f.requirement.Model, "model", "", "model name, alias or slot name")
+	flags.StringVar(&f.requirement.Precision, "precision", "", "exact precision, such as Q8_0")
+	flags.StringVar(&f.requirement.ModelRevision, "revision", "", "exact model revision, sha256:…")
+	flags.StringVar(&f.requirement.LayoutRevision, "layout", "", "exact layout revision")
+	flags.StringVar(&f.requirement.TokenizerRevision, "tokenizer", "", "exact tokenizer revision")
+	flags.IntVar(&f.maxTokens, "max-tokens", 0, "most tokens to generate (0: until the context is full)")
+	flags.Float32Var(&f.temperature, "temperature", 0, "sampling temperature (0: greedy)")
+	flags.IntVar(&f.topK, "top-k", 0, "sample from the k likeliest tokens (0: all)")
+	flags.Float32Var(&f.topP, "top-p", 0, "sample from the likeliest tokens that reach p together (0: all)")
+	flags.Float32Var(&f.minP, "min-p", 0, "drop tokens less likely than p times the likeliest (0: none)")
+	flags.Float32Var(&f.repeatPenalty, "repeat-penalty", 0, "penalty on repeated tokens (0: none)")
+	flags.Uint32Var(&f.seed, "seed", 0, "seed for sampling (0: random)")
+	flags.StringArrayVar(&f.stop, "stop", nil, "end before this text; may be repeated")
+	flags.BoolVar(&f.ignoreEOS, "ignore-eos", false, "go on after the end-of-text token")
+	flags.StringVar(&f.system, "system", "", "system message before the prompt")
+	flags.BoolVar(&f.raw, "raw", false, "use PROMPT as it is, without the chat template")
+	flags.StringVar(&f.onMiss, "on-miss", "", "when the slot is not resident: wait, pending or fail (default: the slot's own)")
+	flags.DurationVar(&f.deadline, "deadline", 0, "longest time for the request (default 5m)")
+	flags.BoolVar(&f.json, "json", false, "print one JSON document instead of text")
+	flags.BoolVar(&f.ndjson, "ndjson", false, "print one JSON event a line")
+	flags.BoolVar(&f.phases, "phases", false, "draw the phases to standard error afterwards")
+	cmd.MarkFlagsMutuallyExclusive("slot", "model")
+	cmd.MarkFlagsMutuallyExclusive("json", "ndjson")
+	cmd.MarkFlagsMutuallyExclusive("raw", "system")
+	return cmd
+}
+
+func (f generateFlags) request(prompt string) (shared.GenerateRequest, error) {
+	switch shared.OnMiss(f.onMiss) {
+	case "", shared.OnMissWait, shared.OnMissPending, shared.OnMissFail:
+	default:
+		return shared.GenerateRequest{}, &usageError{errors.New("--on-miss is wait, pending or fail")}
+	}
+	if f.maxTokens < 0 || f.deadline < 0 || f.topK < 0 {
+		return shared.GenerateRequest{}, &usageError{errors.New("--max-tokens, --top-k and --deadline cannot be negative")}
+	}
+	req := shared.GenerateRequest{
+		Requirement: f.requirement, MaxTokens: f.maxTokens, Stop: f.stop, IgnoreEOS: f.ignoreEOS,
+		OnMiss: shared.OnMiss(f.onMiss), Deadline: f.deadline,
+		Sampling: shared.Sampling{
+			Temperature: f.temperature, TopK: f.topK, TopP: f.topP, MinP: f.minP, Seed: f.seed, RepeatPenalty: f.repeatPenalty,
+		},
+	}
+	if f.raw {
+		req.Prompt = prompt
+		return req, nil
+	}
+	if f.system != "" {
+		req.Messages = append(req.Messages, shared.Message{Role: "system", Content: f.system})
+	}
+	req.Messages = append(req.Messages, shared.Message{Role: "user", Content: prompt})
+	return req, nil
+}
+
+func (a *app) generate(ctx context.Context, f generateFlags, prompt string) error {
+	if prompt == "-" {
+		text, err := io.ReadAll(io.LimitReader(a.in, maxPromptBytes+1))
+		if err != nil {
+			return err
+		}
+		if len(text) > maxPromptBytes {
+			return &usageError{errors.New("the prompt on standard input is too long")}
+		}
+		prompt = string(text)
+	}
+	req, err := f.request(prompt)
+	if err != nil {
+		return err
+	}
+	frontend, done, err := a.attach(ctx)
+	if err != nil {
+		return a.report(f, err)
+	}
+	defer done()
+	m, text, err := a.stream(ctx, frontend, req, f)
+	if err != nil {
+		return a.report(f, err)
+	}
+	switch {
+	case f.json:
+		doc := toResultJSON(m)
+		doc.Text = &text
+		err = a.printJSON(doc)
+	case f.ndjson:
+		doc := toResultJSON(m)
+		doc.Type = "done"
+		err = a.event(doc)
+	case !strings.HasSuffix(text, "\n"):
+		_, err = io.WriteString(a.out, "\n")
+	}
+	if f.phases {
+		newBars(a.errOut).request(m)
+	}
+	return err
+}
+
+type chunkJSON struct {
+	Type   string `json:"type"`
+	SlotID string `json:"slot_id"`
+	Text   string `json:"text"`
+}
+
+// stream runs the request, writing each chunk as it comes unless one document
+// is wanted at the end.
+func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.GenerateRequest, f generateFlags) (shared.Measured, string, error) {
+	var all strings.Builder
+	out := bufio.NewWriter(a.out)
+	m, err := shared.GenerateAtEdge(ctx, frontend, time.Now(), req, func(c shared.Chunk) error {
+		switch {
+		case c.Text == "":
+			return nil
+		case f.json:
+			all.WriteString(c.Text)
+			return nil
+		case f.ndjson:
+			if err := writeEvent(out, chunkJSON{Type: "chunk", SlotID: c.SlotID, Text: c.Text}); err != nil {
+				return err
+			}
+			return out.Flush()
+		}
+		all.WriteString(c.Text)
+		if _, err := out.WriteString(c.Text); err != nil {
+			return err
+		}
+		return out.Flush()
+	})
+	return m, all.String(), err
+}
+
+// report prints an error in the form that was asked for.
+func (a *app) report(f generateFlags, err error) error {
+	switch {
+	case f.json:
+		if printErr := a.printJSON(toFailure(err, false)); printErr != nil {
+			return printErr
+		}
+		return &silentError{err}
+	case f.ndjson:
+		if printErr := a.event(toFailure(err, true)); printErr != nil {
+			return printErr
+		}
+		return &silentError{err}
+	case shared.KindOf(err) == shared.KindPending:
+		if printErr := a.printJSON(toFailure(err, false)); printErr != nil {
+			return printErr
+		}
+		return &silentError{err}
+	}
+	return err
+}
+
+func (a *app) event(v any) error { return writeEvent(a.out, v) }
+
+func writeEvent(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

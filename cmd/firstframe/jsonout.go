@@ -1,0 +1,172 @@
+package main
+
+import (
+	"github.com/firstframe/firstframe/shared"
+)
+
+type identityJSON struct {
+	ModelRevision     string `json:"model_revision"`
+	Precision         string `json:"precision"`
+	TokenizerRevision string `json:"tokenizer_revision"`
+	LayoutRevision    string `json:"layout_revision"`
+	SlotRevision      string `json:"slot_revision"`
+}
+
+type usageJSON struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CachedTokens     int `json:"cached_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+}
+
+// timingsJSON has llama-server's field names, with the phases beside them.
+type timingsJSON struct {
+	CacheN       int                `json:"cache_n"`
+	PromptN      int                `json:"prompt_n"`
+	PromptMS     float64            `json:"prompt_ms"`
+	PredictedN   int                `json:"predicted_n"`
+	PredictedMS  float64            `json:"predicted_ms"`
+	PhaseMS      map[string]float64 `json:"phase_ms"`
+	ActivationMS *activationJSON    `json:"activation_ms,omitempty"`
+}
+
+type activationJSON struct {
+	Spawn    float64 `json:"spawn"`
+	Prefetch float64 `json:"prefetch"`
+	Transfer float64 `json:"transfer"`
+	Warmup   float64 `json:"warmup"`
+	Canary   float64 `json:"canary"`
+}
+
+type resultJSON struct {
+	Type           string       `json:"type,omitempty"` // only in a stream of events
+	Text           *string      `json:"text,omitempty"`
+	FinishReason   string       `json:"finish_reason"`
+	SlotID         string       `json:"slot_id"`
+	Model          string       `json:"model"`
+	Identity       identityJSON `json:"identity"`
+	SlotHit        bool         `json:"slot_hit"`
+	Usage          usageJSON    `json:"usage"`
+	Timings        timingsJSON  `json:"timings"`
+	FirstChunkMS   float64      `json:"first_chunk_ms"`
+	FullResponseMS float64      `json:"full_response_ms"`
+}
+
+func toResultJSON(m shared.Measured) resultJSON {
+	r := resultJSON{
+		FinishReason: m.FinishReason, SlotID: m.SlotID, Model: m.Model, Identity: identityJSON(m.Identity),
+		SlotHit: m.SlotHit, Usage: usageJSON(m.Usage),
+		Timings: timingsJSON{
+			CacheN: m.Usage.CachedTokens, PromptN: m.Usage.PromptTokens - m.Usage.CachedTokens,
+			PromptMS: shared.Milliseconds(m.Prompt), PredictedN: m.Usage.CompletionTokens,
+			PredictedMS: shared.Milliseconds(m.Predicted), PhaseMS: m.Phases.MS(),
+			ActivationMS: toActivationJSON(m.Activation),
+		},
+		FirstChunkMS: shared.Milliseconds(m.FirstChunk), FullResponseMS: shared.Milliseconds(m.FullResponse),
+	}
+	return r
+}
+
+// toActivationJSON is nil for a request that found its slot resident.
+func toActivationJSON(d shared.ActivationDetail) *activationJSON {
+	if d == (shared.ActivationDetail{}) {
+		return nil
+	}
+	return &activationJSON{
+		Spawn: shared.Milliseconds(d.Spawn), Prefetch: shared.Milliseconds(d.Prefetch),
+		Transfer: shared.Milliseconds(d.Transfer), Warmup: shared.Milliseconds(d.Warmup),
+		Canary: shared.Milliseconds(d.Canary),
+	}
+}
+
+type candidateJSON struct {
+	SlotID   string       `json:"slot_id"`
+	Model    string       `json:"model"`
+	Identity identityJSON `json:"identity"`
+}
+
+type errorJSON struct {
+	Kind         string          `json:"kind"`
+	Op           string          `json:"op,omitempty"`
+	SlotID       string          `json:"slot_id,omitempty"`
+	Message      string          `json:"message"`
+	Field        string          `json:"field,omitempty"`
+	Candidates   []candidateJSON `json:"candidates,omitempty"`
+	RetryAfterMS int64           `json:"retry_after_ms,omitempty"`
+	LogTail      []string        `json:"log_tail,omitempty"`
+}
+
+// failure is the one document or the last event of a request that failed.
+type failure struct {
+	Type  string     `json:"type,omitempty"`
+	Error *errorJSON `json:"error,omitempty"`
+	// Instead of an error, when the slot is being prepared:
+	Status       string `json:"status,omitempty"`
+	SlotID       string `json:"slot_id,omitempty"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+}
+
+func toFailure(err error, event bool) failure {
+	e := shared.AsError(err, "", "")
+	if e.Kind == shared.KindPending {
+		return failure{Status: "pending", SlotID: e.SlotID, RetryAfterMS: e.RetryAfter.Milliseconds()}
+	}
+	f := failure{Error: &errorJSON{
+		Kind: e.Kind.String(), Op: e.Op, SlotID: e.SlotID, Message: e.Text(), Field: e.Field,
+		RetryAfterMS: e.RetryAfter.Milliseconds(), LogTail: e.LogTail,
+	}}
+	for _, c := range e.Candidates {
+		f.Error.Candidates = append(f.Error.Candidates, candidateJSON{c.SlotID, c.Model, identityJSON(c.Identity)})
+	}
+	switch {
+	case event && e.Kind == shared.KindCancelled:
+		f.Type = "cancelled"
+	case event:
+		f.Type = "error"
+	}
+	return f
+}
+
+// slotJSON is one slot in the documents of slots, prepare, evict and restart.
+type slotJSON struct {
+	SlotID            string   `json:"slot_id"`
+	Model             string   `json:"model"`
+	ModelPath         string   `json:"model_path"`
+	ModelRevision     string   `json:"model_revision"`
+	Precision         string   `json:"precision"`
+	LayoutRevision    string   `json:"layout_revision"`
+	TokenizerRevision string   `json:"tokenizer_revision"`
+	SlotRevision      string   `json:"slot_revision"`
+	Status            string   `json:"status"`
+	Process           string   `json:"process"`
+	PID               int      `json:"pid"`
+	Restarts          int      `json:"restarts"`
+	HostBufferID      string   `json:"host_buffer_id"`
+	DeviceBufferID    string   `json:"device_buffer_id"`
+	LastError         string   `json:"last_error"`
+	Device            string   `json:"device"`
+	Transfer          string   `json:"transfer"`
+	Pinned            bool     `json:"pinned"`
+	PinNote           string   `json:"pin_note"`
+	HostBytes         int64    `json:"host_bytes"`
+	DeviceBytes       int64    `json:"device_bytes"`
+	ContextTokens     int      `json:"context_tokens"`
+	Parallel          int      `json:"parallel"`
+	InFlight          int      `json:"in_flight"`
+	OnMiss            string   `json:"on_miss"`
+	Stage             string   `json:"stage"`
+	LogTail           []string `json:"log_tail,omitempty"`
+}
+
+func toSlotJSON(s shared.SlotInfo) slotJSON {
+	return slotJSON{
+		SlotID: s.SlotID, Model: s.Model, ModelPath: s.ModelPath, ModelRevision: s.Identity.ModelRevision,
+		Precision: s.Identity.Precision, LayoutRevision: s.Identity.LayoutRevision,
+		TokenizerRevision: s.Identity.TokenizerRevision, SlotRevision: s.Identity.SlotRevision,
+		Status: string(s.Status), Process: string(s.Process), PID: s.PID, Restarts: s.Restarts,
+		HostBufferID: s.HostBufferID, DeviceBufferID: s.DeviceBufferID, LastError: s.LastError,
+		Device: s.Device, Transfer: string(s.Transfer), Pinned: s.Pinned, PinNote: s.PinNote,
+		HostBytes: s.HostBytes, DeviceBytes: s.DeviceBytes, ContextTokens: s.ContextTokens,
+		Parallel: s.Parallel, InFlight: s.InFlight, OnMiss: string(s.OnMiss), Stage: s.Progress.Stage,
+		LogTail: s.LogTail,
+	}
+}

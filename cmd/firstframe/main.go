@@ -1,0 +1,21 @@
+// Command firstframe serves local language models from prepared slots and says
+// where the time to the first chunk goes.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The first signal asks for an orderly end, the second one is not caught.
+	context.AfterFunc(ctx, stop)
+	a := &app{out: os.Stdout, errOut: os.Stderr, in: os.Stdin}
+	return a.run(ctx, os.Args[1:])
+}
