@@ -351,30 +351,36 @@ func (w *fakeWorker) Generate(ctx context.Context, req shared.GenerateRequest, e
 			w.quiet = nil
 		}
 	}()
-	res := shared.Result{Identity: w.id, FinishReason: shared.FinishStop, Phases: w.phases}
+	var res shared.Result
 	err := w.call(ctx, "generate", func(ctx context.Context) error {
+		generate := w.answer
 		if w.onGenerate != nil {
-			r, err := w.onGenerate(ctx, req, emit)
-			r.Identity = w.id
-			res = r
-			return err
+			generate = w.onGenerate
 		}
-		p := w.phases
-		for i, text := range []string{"once ", "upon ", "a time"} {
-			c := shared.Chunk{Text: text, Tokens: []int32{int32(i)}}
-			if i == 0 {
-				c.Phases = &p
-			}
-			if err := emit(c); err != nil {
-				return err
-			}
-		}
-		return ctx.Err()
+		var err error
+		res, err = generate(ctx, req, emit)
+		res.Identity = w.id
+		return err
 	})
 	if err != nil {
 		return shared.Result{}, err
 	}
 	return res, nil
+}
+
+// answer is the usual answer.
+func (w *fakeWorker) answer(ctx context.Context, _ shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error) {
+	p := w.phases
+	for i, text := range []string{"once ", "upon ", "a time"} {
+		c := shared.Chunk{Text: text, Tokens: []int32{int32(i)}}
+		if i == 0 {
+			c.Phases = &p
+		}
+		if err := emit(c); err != nil {
+			return shared.Result{}, err
+		}
+	}
+	return shared.Result{FinishReason: shared.FinishStop, Phases: w.phases}, ctx.Err()
 }
 
 func (w *fakeWorker) Tokenize(ctx context.Context, req shared.TokenizeRequest) ([]int32, error) {

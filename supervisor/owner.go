@@ -355,11 +355,11 @@ func (o *owner) publish() {
 func (o *owner) logChange(before slotState, ev event) {
 	after := &o.state
 	if before.status != after.status {
-		level := hclog.Info
+		level, enabled := hclog.Info, o.log.IsInfo
 		if before.status.Ready() && after.status.Ready() {
-			level = hclog.Debug
+			level, enabled = hclog.Debug, o.log.IsDebug
 		}
-		if o.log.GetLevel() <= level {
+		if enabled() {
 			o.log.Log(level, "slot changed", o.because(ev, "from", before.status, "to", after.status)...)
 		}
 	}
