@@ -42,6 +42,10 @@ type ModelInfo struct {
 	TrainedTokens int
 	Vocab         int
 	WeightBytes   int64
+	// OwnBytes is how much of the weights lies in memory that the engine
+	// allocated: all of a model built from bytes, only what was repacked of a
+	// mapped one.
+	OwnBytes int64
 }
 
 // ContextConfig sizes a context. The KV memory has one stream per sequence.
@@ -49,8 +53,11 @@ type ContextConfig struct {
 	TokensPerSequence int
 	Sequences         int
 	BatchTokens       int // most rows in one Decode
-	Threads           int
-	KVType            string
+	// Outputs is the most rows with Logits in one Decode; 0 means BatchTokens. A
+	// compute buffer of Outputs times the vocabulary is allocated for them.
+	Outputs int
+	Threads int
+	KVType  string
 }
 
 // Model is built weights. Its methods may be called from any goroutine.
@@ -92,6 +99,7 @@ var (
 type Context interface {
 	// Decode computes one batch. Row numbers in Sample and Logits are indices into rows.
 	Decode(rows []Row) error
+	// Sample chooses and accepts a token; -1 for a row that has no logits.
 	Sample(s Sampler, row int) int32
 	// Logits is the engine's own memory, valid until the next Decode.
 	Logits(row int) []float32

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -149,8 +150,8 @@ func checkRequest(req shared.GenerateRequest) error {
 		return invalid("deadline", "the deadline cannot be negative")
 	}
 	for _, stop := range req.Stop {
-		if stop == "" {
-			return invalid("stop", "a stop string cannot be empty")
+		if stop == "" || !utf8.ValidString(stop) {
+			return invalid("stop", "a stop string has to be UTF-8 and cannot be empty")
 		}
 	}
 	return nil

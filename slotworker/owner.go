@@ -26,9 +26,15 @@ func (m *mirror) load() (running, waiting int) {
 	return running, max(0, int(m.scheduler.inSystem.Load())-running)
 }
 
+// ask is one function for the owner to run.
+type ask struct {
+	f        func(*slotState)
+	answered chan struct{}
+}
+
 // owner runs functions on the slot's state, one at a time.
 type owner struct {
-	asks   chan func(*slotState)
+	asks   chan ask
 	quit   chan struct{}
 	done   chan struct{}
 	mirror atomic.Pointer[mirror] // written only by run
@@ -36,7 +42,7 @@ type owner struct {
 
 func newOwner() *owner {
 	o := &owner{
-		asks: make(chan func(*slotState)),
+		asks: make(chan ask),
 		quit: make(chan struct{}),
 		done: make(chan struct{}),
 	}
@@ -50,9 +56,10 @@ func (o *owner) run() {
 	state := slotState{status: shared.SlotEmpty}
 	for {
 		select {
-		case ask := <-o.asks:
-			ask(&state)
-			o.reflect(&state)
+		case a := <-o.asks:
+			a.f(&state)
+			o.reflect(&state) // before the answer, so that Status agrees with it
+			close(a.answered)
 		case <-o.quit:
 			return
 		}
@@ -77,10 +84,10 @@ func (o *owner) reflect(s *slotState) {
 
 // ask runs f on the state and waits for it. It fails once the owner has ended.
 func (o *owner) ask(f func(*slotState)) error {
-	answered := make(chan struct{})
+	a := ask{f: f, answered: make(chan struct{})}
 	select {
-	case o.asks <- func(s *slotState) { f(s); close(answered) }:
-		<-answered
+	case o.asks <- a:
+		<-a.answered
 		return nil
 	case <-o.done:
 		return shared.Errorf(shared.KindShuttingDown, "the worker has ended")
