@@ -51,7 +51,7 @@ func Attach(ctx context.Context, stateDir string, logger hclog.Logger) (shared.F
 			ProtocolVersion: rec.ProtocolVersion,
 			Addr:            &net.UnixAddr{Net: rec.Network, Name: rec.Address},
 			Pid:             rec.PID,
-			ReattachFunc:    func() (runner.AttachedRunner, error) { return a, nil },
+			ReattachFunc:    a.runner,
 			// Without it, go-plugin would kill the supervisor at the end.
 			Test: true,
 		},
@@ -174,6 +174,8 @@ type attachment struct {
 	conn net.Conn
 	err  error // of the latest dial
 }
+
+func (a *attachment) runner() (runner.AttachedRunner, error) { return a, nil }
 
 // dial connects, and keeps the connection so that it can be cut.
 func (a *attachment) dial(ctx context.Context, _ string) (net.Conn, error) {

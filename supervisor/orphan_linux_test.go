@@ -1,0 +1,128 @@
+package supervisor
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+type testSupervisor struct {
+	cmd     *exec.Cmd
+	dir     string
+	workers map[string]processID
+}
+
+// startTestSupervisor starts a supervisor in a process of its own.
+func startTestSupervisor(t *testing.T) *testSupervisor {
+	t.Helper()
+	s := &testSupervisor{dir: t.TempDir(), workers: map[string]processID{}}
+	s.cmd = exec.Command(os.Args[0], asSupervisor, s.dir)
+	s.cmd.Stderr = os.Stderr
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		for id, p := range s.workers {
+			if err := p.awaitGone(within(t, 20*time.Second)); err != nil {
+				t.Errorf("%s outlives its supervisor", id)
+			}
+		}
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report testSupervisorReport
+	if err := json.Unmarshal(line, &report); err != nil {
+		t.Fatal(err)
+	}
+	for id, pid := range report.Workers {
+		if s.workers[id], err = identify(pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func TestKilledSupervisorLeavesNoWorker(t *testing.T) {
+	s := startTestSupervisor(t)
+	stopped := s.workers["ok/0"].PID
+	signalTo(t, stopped, syscall.SIGSTOP)
+	eventually(t, "the worker is stopped", func() bool {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(stopped) + "/stat")
+		state, _, parseErr := parseProcStat(string(text))
+		return err == nil && parseErr == nil && state == "T"
+	})
+	if _, err := OpenStateDir(s.dir); shared.KindOf(err) != shared.KindConfig {
+		t.Errorf("a second supervisor got %v", err)
+	}
+
+	signalTo(t, s.cmd.Process.Pid, syscall.SIGKILL)
+	deadline := within(t, time.Second)
+	for id, p := range s.workers {
+		if err := p.awaitGone(deadline); err != nil {
+			t.Errorf("%s is not gone within a second", id)
+		}
+	}
+	if _, _, err := Attach(t.Context(), s.dir, nil); shared.KindOf(err) != shared.KindUnavailable {
+		t.Errorf("attaching to the dead supervisor gave %v", err)
+	}
+
+	// Killed processes leave sockets and records; the next supervisor does not.
+	state := openTestStateDir(t, s.dir)
+	found, err := state.Reap(t.Context())
+	if err != nil || len(found) != len(s.workers)+2 {
+		t.Errorf("reaped %+v, %v", found, err)
+	}
+	left, err := os.ReadDir(state.work())
+	if err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, endpointFile)); !os.IsNotExist(err) {
+		t.Errorf("the endpoint's file: %v", err)
+	}
+}
+
+// What survives all the same, as on a system without a parent-death signal, is
+// killed by the next supervisor.
+func TestReapKillsSurvivors(t *testing.T) {
+	state := openTestStateDir(t, t.TempDir())
+	survivor := exec.Command("/bin/sleep", "600")
+	survivor.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := survivor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- survivor.Wait() }()
+	id, err := identify(survivor.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(state.work("1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeRecord(state.work("1"), workerRecord{processID: id, SlotID: "story"}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := state.Reap(within(t, 20*time.Second))
+	if err != nil || len(found) != 1 || !found[0].Killed || found[0].PID != id.PID || found[0].SlotID != "story" {
+		t.Errorf("got %+v, %v", found, err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("it was not killed")
+	}
+}
