@@ -7,26 +7,41 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/gguf"
 )
 
 // modelFiles reads what model files prove of themselves.
 type modelFiles interface {
-	// Header reads everything but the weights.
+	// Header reads and checks everything but the weights.
 	Header(path string) (modelHeader, error)
-	// Digest hashes the whole model; the result has no prefix.
+	// Digest hashes the whole model and gives its revision.
 	Digest(ctx context.Context, path string, progress func(done, total int64)) (string, error)
 }
 
 // modelHeader is one file's header.
 type modelHeader interface {
-	// Identity is the identity that a slot with this model has; without a digest
-	// its ModelRevision is empty.
-	Identity(spec shared.SlotSpec, digest string) (shared.Identity, error)
-	// Check compares a declaration with the bytes. Without a digest it compares
-	// what the header tells.
-	Check(spec shared.SlotSpec, digest string) error
-	// Bytes is the size of the model.
-	Bytes() int64
+	Identity(modelRevision string, spec shared.SlotSpec) shared.Identity
+	Size() int64
+}
+
+// ggufFiles are the model files on disk.
+type ggufFiles struct{}
+
+func (ggufFiles) Header(path string) (modelHeader, error) {
+	f, err := gguf.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (ggufFiles) Digest(ctx context.Context, path string, progress func(done, total int64)) (string, error) {
+	file, size, err := gguf.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	return gguf.Digest(ctx, file, size, func(done int64) { progress(done, size) })
 }
 
 // headersAtOnce bounds how many headers are read at the same time.
@@ -89,24 +104,20 @@ func (d *declarer) declare(path string, indexes []int) {
 	if len(indexes) == 0 {
 		return
 	}
-	digest, err := d.digest(path, indexes)
+	revision, err := d.revision(path, indexes)
 	if err != nil {
 		d.fail(indexes, err)
 		return
 	}
 	for _, i := range indexes {
 		spec := d.slots[i].spec
-		err := header.Check(spec, digest)
-		var id shared.Identity
-		if err == nil {
-			id, err = header.Identity(spec, digest)
-		}
-		if err != nil {
+		id := header.Identity(revision, spec)
+		if err := gguf.CheckDeclared(spec, id); err != nil {
 			d.fail([]int{i}, err)
 			continue
 		}
 		// The slot hears first, so that it knows itself when requests come.
-		d.slots[i].declare(id, header.Bytes(), nil)
+		d.slots[i].declare(id, header.Size(), nil)
 		d.registry.learn(d.ctx, change{index: i, identity: id})
 	}
 }
@@ -126,36 +137,32 @@ func (d *declarer) partly(header modelHeader, indexes []int) []int {
 	var right []int
 	for _, i := range indexes {
 		spec := d.slots[i].spec
-		err := header.Check(spec, "")
-		var id shared.Identity
-		if err == nil {
-			id, err = header.Identity(spec, "")
-		}
-		if err != nil {
+		spec.DeclaredSHA256 = "" // the header cannot contradict it
+		id := header.Identity("", spec)
+		if err := gguf.CheckDeclared(spec, id); err != nil {
 			d.fail([]int{i}, err)
 			continue
 		}
-		id.ModelRevision = ""
 		d.registry.learn(d.ctx, change{index: i, identity: id})
 		right = append(right, i)
 	}
 	return right
 }
 
-// digest gives the digest of a file that did not change while it was hashed.
-func (d *declarer) digest(path string, indexes []int) (string, error) {
+// revision gives the digest of a file that did not change while it was hashed.
+func (d *declarer) revision(path string, indexes []int) (string, error) {
 	before, err := fileKeyOf(path)
 	if err != nil {
 		return "", shared.Errorf(shared.KindModelFile, "cannot look at the model file: %w", err)
 	}
-	if digest, ok := d.digests.lookup(before); ok {
-		return digest, nil
+	if revision, ok := d.digests.lookup(before); ok {
+		return revision, nil
 	}
 	if !enter(d.ctx, d.hashing) {
 		return "", context.Cause(d.ctx)
 	}
 	defer leave(d.hashing)
-	digest, err := d.files.Digest(d.ctx, path, func(done, total int64) {
+	revision, err := d.files.Digest(d.ctx, path, func(done, total int64) {
 		for _, i := range indexes {
 			d.slots[i].declaring(shared.Progress{Stage: "digest", DoneBytes: done, TotalBytes: total})
 		}
@@ -167,10 +174,10 @@ func (d *declarer) digest(path string, indexes []int) (string, error) {
 	if err != nil || after != before {
 		return "", shared.Errorf(shared.KindModelFile, "the model file %s changed while it was read", path)
 	}
-	if err := d.digests.store(after, digest); err != nil {
+	if err := d.digests.store(after, revision); err != nil {
 		d.log.Warn("the digest was not kept and will be computed again", "path", path, "error", err)
 	}
-	return digest, nil
+	return revision, nil
 }
 
 // fail keeps slots out of routing. At the supervisor's end it says nothing:

@@ -217,8 +217,8 @@ func TestLongHashDelaysNoOtherFile(t *testing.T) {
 			if _, err := r.declarer.header(path); err != nil {
 				t.Error(err)
 			}
-			if digest, err := r.declarer.digest(path, nil); err != nil || digest == "" {
-				t.Errorf("digest %q, error %v", digest, err)
+			if revision, err := r.declarer.revision(path, nil); err != nil || revision == "" {
+				t.Errorf("revision %q, error %v", revision, err)
 			}
 		})
 		<-done

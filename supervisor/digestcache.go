@@ -1,10 +1,13 @@
 package supervisor
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -29,10 +32,10 @@ type fileKey struct {
 }
 
 type digestEntry struct {
-	Size    int64  `json:"size"`
-	ModTime int64  `json:"mtime_ns"`
-	Inode   uint64 `json:"inode"`
-	SHA256  string `json:"sha256"`
+	Size     int64  `json:"size"`
+	ModTime  int64  `json:"mtime_ns"`
+	Inode    uint64 `json:"inode"`
+	Revision string `json:"revision"`
 }
 
 // digestFile is the cache as it is on disk.
@@ -76,11 +79,18 @@ func openDigestCache(stateDir string) *digestCache {
 	}
 	for path, e := range f.Files {
 		// Entries of files that are gone or were changed would only pile up.
-		if key, err := fileKeyOf(path); err == nil && e.of(path) == key && len(e.SHA256) == 64 {
+		if key, err := fileKeyOf(path); err == nil && e.of(path) == key && validRevision(e.Revision) {
 			c.entries[path] = e
 		}
 	}
 	return c
+}
+
+// validRevision keeps a damaged entry from becoming an identity.
+func validRevision(rev string) bool {
+	digest, ok := strings.CutPrefix(rev, "sha256:")
+	raw, err := hex.DecodeString(digest)
+	return ok && err == nil && len(raw) == sha256.Size
 }
 
 func (e digestEntry) of(path string) fileKey {
@@ -94,14 +104,14 @@ func (c *digestCache) lookup(key fileKey) (string, bool) {
 	if !ok || e.of(key.path) != key {
 		return "", false
 	}
-	return e.SHA256, true
+	return e.Revision, true
 }
 
 // store keeps a digest, on disk too.
-func (c *digestCache) store(key fileKey, digest string) error {
+func (c *digestCache) store(key fileKey, revision string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.entries[key.path] = digestEntry{Size: key.size, ModTime: key.modTime, Inode: key.inode, SHA256: digest}
+	c.entries[key.path] = digestEntry{Size: key.size, ModTime: key.modTime, Inode: key.inode, Revision: revision}
 	if c.path == "" {
 		return nil
 	}

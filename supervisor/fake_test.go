@@ -57,27 +57,17 @@ func (f *fakeFiles) Digest(ctx context.Context, path string, progress func(done,
 	if err := pause(ctx, f.hashing); err != nil {
 		return "", err
 	}
-	return f.model(path).digest, nil
+	return "sha256:" + f.model(path).digest, nil
 }
 
-func (h fakeHeader) Identity(_ shared.SlotSpec, digest string) (shared.Identity, error) {
+func (h fakeHeader) Identity(revision string, _ shared.SlotSpec) shared.Identity {
 	return shared.Identity{
-		ModelRevision: "sha256:" + digest, Precision: h.m.precision, TokenizerRevision: "sha256:tok",
+		ModelRevision: revision, Precision: h.m.precision, TokenizerRevision: "sha256:tok",
 		LayoutRevision: "sha256:layout", SlotRevision: shared.SlotRevisionPlain(),
-	}, nil
-}
-
-func (h fakeHeader) Check(spec shared.SlotSpec, digest string) error {
-	switch {
-	case spec.DeclaredPrecision != "" && spec.DeclaredPrecision != h.m.precision:
-		return &shared.Error{Kind: shared.KindIdentity, Field: "precision", Message: "declared " + spec.DeclaredPrecision + ", the file has " + h.m.precision}
-	case digest != "" && spec.DeclaredSHA256 != "" && spec.DeclaredSHA256 != digest:
-		return &shared.Error{Kind: shared.KindIdentity, Field: "model_revision", Message: "declared " + spec.DeclaredSHA256 + ", the file has " + digest}
 	}
-	return nil
 }
 
-func (h fakeHeader) Bytes() int64 { return 1000 }
+func (h fakeHeader) Size() int64 { return 1000 }
 
 // pause sleeps on the bubble's clock.
 func pause(ctx context.Context, d time.Duration) error {
