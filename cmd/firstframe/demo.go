@@ -64,7 +64,7 @@ func withModels(run func(dir string) error) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	for _, name := range []string{models.Q8, models.F16} {
-		data, err := fs.ReadFile(models.Files, name)
+		data, err := fs.ReadFile(models.Files(), name)
 		if err != nil {
 			return err
 		}

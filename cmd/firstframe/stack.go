@@ -85,7 +85,7 @@ func (s *stack) close() error {
 		errs = append(errs, s.endpoint.Close(ctx))
 	}
 	if s.launcher != nil {
-		errs = append(errs, s.launcher.Close(ctx))
+		errs = append(errs, s.launcher.Close())
 	}
 	if s.state != nil {
 		errs = append(errs, s.state.Close())
