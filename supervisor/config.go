@@ -16,8 +16,8 @@ type Config struct {
 	Aliases map[string]string
 	// Launcher starts worker processes.
 	Launcher Launcher
-	// StateDir keeps what should outlive the process: digests of model files and
-	// canary references. Empty means that nothing is kept.
+	// StateDir keeps the digests of model files over restarts. Empty means that
+	// nothing is kept.
 	StateDir string
 	// Logger gets one line for each change of a slot; nil means no log.
 	Logger hclog.Logger

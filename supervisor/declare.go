@@ -113,7 +113,7 @@ func (d *declarer) declare(path string, indexes []int) {
 		spec := d.slots[i].spec
 		id := header.Identity(revision, spec)
 		if err := gguf.CheckDeclared(spec, id); err != nil {
-			d.fail([]int{i}, err)
+			d.refuse(i, id, err)
 			continue
 		}
 		// The slot hears first, so that it knows itself when requests come.
@@ -140,7 +140,7 @@ func (d *declarer) partly(header modelHeader, indexes []int) []int {
 		spec.DeclaredSHA256 = "" // the header cannot contradict it
 		id := header.Identity("", spec)
 		if err := gguf.CheckDeclared(spec, id); err != nil {
-			d.fail([]int{i}, err)
+			d.refuse(i, id, err)
 			continue
 		}
 		d.registry.learn(d.ctx, change{index: i, identity: id})
@@ -180,22 +180,28 @@ func (d *declarer) revision(path string, indexes []int) (string, error) {
 	return revision, nil
 }
 
-// fail keeps slots out of routing. At the supervisor's end it says nothing:
-// what was cut short is no finding about the file.
+// fail keeps slots out of routing whose file tells nothing.
 func (d *declarer) fail(indexes []int, err error) {
+	for _, i := range indexes {
+		d.refuse(i, shared.Identity{}, err)
+	}
+}
+
+// refuse keeps a slot out of routing. What its file proves stays known, so that
+// requests that would have meant this slot are told of it and others are not.
+// At the supervisor's end nothing is said: what was cut short is no finding.
+func (d *declarer) refuse(i int, proved shared.Identity, err error) {
 	if d.ctx.Err() != nil {
 		return
 	}
-	for _, i := range indexes {
-		s := d.slots[i]
-		e := shared.AsError(err, "declare", s.spec.SlotID)
-		if e.Kind == shared.KindOther {
-			e.Kind = shared.KindModelFile
-		}
-		d.log.Error("the slot cannot be what it is declared to be", "slot", s.spec.SlotID, "error", e.Text())
-		s.declare(shared.Identity{}, 0, e)
-		d.registry.learn(d.ctx, change{index: i, err: e})
+	s := d.slots[i]
+	e := shared.AsError(err, "declare", s.spec.SlotID)
+	if e.Kind == shared.KindOther {
+		e.Kind = shared.KindModelFile
 	}
+	d.log.Error("the slot cannot be what it is declared to be", "slot", s.spec.SlotID, "error", e.Text())
+	s.declare(shared.Identity{}, 0, e)
+	d.registry.learn(d.ctx, change{index: i, identity: proved, err: e})
 }
 
 // enter takes a place, or gives up when ctx ends.

@@ -213,7 +213,6 @@ type fakeWorker struct {
 	onGenerate func(ctx context.Context, req shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error)
 	phases     shared.Phases
 	activation shared.ActivateResult
-	canary     []int32
 	wrong      bool // proves another identity
 }
 
@@ -321,7 +320,7 @@ func (w *fakeWorker) Activate(ctx context.Context, req shared.ActivateRequest) (
 		return shared.ActivateResult{}, err
 	}
 	res := w.activation
-	res.Identity, res.DeviceBytes, res.ContextTokens, res.CanaryTokens = w.id, 2000, 512, w.canary
+	res.Identity, res.DeviceBytes, res.ContextTokens = w.id, 2000, 512
 	return res, nil
 }
 

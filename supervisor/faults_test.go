@@ -285,33 +285,50 @@ func TestWrongIdentityIsNeverServed(t *testing.T) {
 	})
 }
 
-func TestCanaryThatChangesIsNotServed(t *testing.T) {
+// The worker may still be winding down what was cancelled here.
+func TestEvictionAsksAgainWhileTheWorkerIsBusy(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		cfg := twoSlots()
-		cfg.StateDir = t.TempDir()
-		r := newRig(t, cfg, func(r *rig) {
-			r.launcher.script = func(_ string, n int, w *fakeWorker) {
-				w.canary = []int32{1, 2, 3}
-				if n == 2 {
-					w.canary = []int32{1, 2, 4}
+		busy := time.Now().Add(time.Second)
+		r := newRig(t, twoSlots(), func(r *rig) {
+			r.launcher.script = func(_ string, _ int, w *fakeWorker) {
+				w.onEvict = func(ctx context.Context) error {
+					if time.Now().Before(busy) {
+						return shared.Errorf(shared.KindBusy, "cannot evict: the slot is prefetching")
+					}
+					return ctx.Err()
 				}
 			}
 		})
 		defer r.end()
 		r.mustAsk("a")
-		if _, err := r.Restart(t.Context(), "a"); err != nil {
-			t.Fatal(err)
+		start := time.Now()
+		if _, err := r.Evict(t.Context(), "a", false); err != nil || time.Since(start) != time.Second {
+			t.Errorf("evict took %s: %v", time.Since(start), err)
 		}
-		_, _, err := r.ask(t.Context(), "a")
-		if e := wantKind(t, err, shared.KindIdentity); e.Field != "canary" {
-			t.Errorf("the error names field %q", e.Field)
+		if info := r.slot("a"); info.Restarts != 0 || info.Status != shared.SlotEmpty || info.Process != shared.ProcessUp {
+			t.Errorf("the slot is %+v", info)
 		}
-		synctest.Wait()
-		if r.launcher.process("a").worker.holds() {
-			t.Error("the worker still holds the buffers that it must not use")
-		}
-		if _, err := r.Restart(t.Context(), "a"); err != nil {
-			t.Fatal(err)
+	})
+}
+
+func TestEvictionThatFailsEndsTheProcess(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, twoSlots(), func(r *rig) {
+			r.launcher.script = func(_ string, n int, w *fakeWorker) {
+				if n == 1 {
+					w.onEvict = func(ctx context.Context) error {
+						<-ctx.Done()
+						return ctx.Err()
+					}
+				}
+			}
+		})
+		defer r.end()
+		r.mustAsk("a")
+		start := time.Now()
+		info, err := r.Evict(t.Context(), "a", false)
+		if err != nil || info.Status != shared.SlotEmpty || info.HostBufferID != "" || time.Since(start) != r.cfg.DrainTimeout {
+			t.Errorf("after %s: %v, %+v", time.Since(start), err, info)
 		}
 		r.mustAsk("a")
 	})

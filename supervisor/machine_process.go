@@ -104,6 +104,9 @@ func (t *transition) recycle(cause *shared.Error) {
 	if t.stopping {
 		return
 	}
+	if cause != nil && cause.Kind == shared.KindWorkerLost {
+		cause = nil // the exit that follows tells more
+	}
 	t.stopping, t.cause = true, cause
 	if cause != nil {
 		t.lastErr = cause
@@ -177,8 +180,7 @@ func (t *transition) onPrepareFailed(e evPrepareFailed) {
 	switch {
 	case t.stopping:
 	case e.err.Kind == shared.KindWorkerLost:
-		// The exit that follows tells more, so it gives the error.
-		t.recycle(nil)
+		t.recycle(e.err)
 	case t.cancelling:
 		t.settle(false)
 	case permanent(e.err.Kind):

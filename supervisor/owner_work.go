@@ -13,6 +13,10 @@ import (
 // end it counts as failed.
 const stopGrace = 10 * time.Second
 
+// evictPause is the time between two attempts to evict from a worker that is
+// still busy with what it was told to give up.
+const evictPause = 20 * time.Millisecond
+
 // work runs f beside the owner. Its report comes back as a message, which the
 // owner takes even while the slot closes.
 func (o *owner) work(f func(ctx context.Context) message) context.CancelFunc {
@@ -130,16 +134,13 @@ func checkIdentity(got, expected shared.Identity) error {
 }
 
 func (o *owner) activate(ep epoch) {
-	id, worker, expected, canaries := o.slot.spec.SlotID, o.proc.Worker(), o.identity, o.slot.env.canaries
+	id, worker, expected := o.slot.spec.SlotID, o.proc.Worker(), o.identity
 	o.tell(shared.Progress{Stage: "transfer"})
 	start := time.Now()
 	o.stopWork = o.work(func(ctx context.Context) message {
 		res, err := worker.Activate(ctx, shared.ActivateRequest{Expected: expected})
 		if err == nil {
 			err = checkIdentity(res.Identity, expected)
-		}
-		if err == nil {
-			err = canaries.check(ctx, worker, expected, res.CanaryTokens)
 		}
 		if err != nil {
 			return message{ev: evPrepareFailed{epoch: ep, err: shared.AsError(err, "activate", id)}}
@@ -162,7 +163,17 @@ func (o *owner) evict(a actEvict) {
 	o.stopWork = o.work(func(ctx context.Context) message {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		if _, err := worker.Evict(ctx, a.dropHost); err != nil {
+		_, err := worker.Evict(ctx, a.dropHost)
+		for shared.KindOf(err) == shared.KindBusy {
+			// A preparation that was cancelled here may not have ended there yet.
+			select {
+			case <-time.After(evictPause):
+				_, err = worker.Evict(ctx, a.dropHost)
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+		if err != nil {
 			return message{ev: evEvictFailed{epoch: a.epoch, err: shared.AsError(err, "evict", id)}}
 		}
 		return message{ev: evEvicted(a)}

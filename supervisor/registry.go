@@ -35,7 +35,7 @@ type snapshot struct {
 type declaration struct {
 	slot *slot
 	// identity is empty at first, then lacks the model revision until the file
-	// has been hashed.
+	// has been hashed. It is what the file proves, also when that is wrong.
 	identity shared.Identity
 	// err is why the slot cannot be what it was declared to be.
 	err *shared.Error

@@ -28,20 +28,20 @@ func (s *snapshot) resolve(req shared.Requirement) (target, []*slot, error) {
 		return target{}, nil, err
 	}
 	wanted := required(req)
-	var found, others, bad []*declaration
+	var found, others, bad, doubtful []*declaration
 	var undecided []*slot
 	ambiguous := false
 	for _, i := range named {
 		d := &s.slots[i]
 		switch {
+		case d.err != nil && len(misses(d.identity, wanted)) == 0:
+			bad = append(bad, d)
 		case d.err != nil:
 			if possible(d.identity, wanted) {
-				bad = append(bad, d)
+				doubtful = append(doubtful, d)
 			}
-		case !d.known():
-			if possible(d.identity, wanted) {
-				undecided = append(undecided, d.slot)
-			}
+		case !d.known() && possible(d.identity, wanted):
+			undecided = append(undecided, d.slot)
 		case len(misses(d.identity, wanted)) > 0:
 			others = append(others, d)
 		default:
@@ -58,8 +58,10 @@ func (s *snapshot) resolve(req shared.Requirement) (target, []*slot, error) {
 		return s.target(req, found[0]), nil, nil
 	case len(bad) > 0:
 		return target{}, nil, declarationError(bad[0])
+	case len(doubtful) > 0 && len(others) == 0:
+		return target{}, nil, declarationError(doubtful[0])
 	default:
-		return target{}, nil, notFound(req, wanted, others)
+		return target{}, nil, notFound(req, wanted, others, doubtful)
 	}
 }
 
@@ -230,8 +232,9 @@ func declarationError(d *declaration) error {
 }
 
 // notFound names the identity that comes nearest, and the first field in which
-// it is not what was asked for.
-func notFound(req shared.Requirement, wanted []shared.IdentityField, others []*declaration) error {
+// it is not what was asked for. Slots whose file could not be read might have
+// been meant, so they are named too.
+func notFound(req shared.Requirement, wanted []shared.IdentityField, others, doubtful []*declaration) error {
 	e := &shared.Error{Op: "resolve", Kind: shared.KindNotFound}
 	if len(others) == 0 {
 		e.Message = "no slot is declared for " + asked(req)
@@ -259,6 +262,9 @@ func notFound(req shared.Requirement, wanted []shared.IdentityField, others []*d
 	}
 	e.Message = fmt.Sprintf("no slot has %s; the nearest is slot %s, whose %s is %s (%s)",
 		asked(req), best.d.slot.spec.SlotID, e.Field, shared.ShortRevision(valueOf(best.d.identity, e.Field)), best.d.identity)
+	for _, d := range doubtful {
+		e.Message += fmt.Sprintf("; slot %s is in error: %s", d.slot.spec.SlotID, d.err.Text())
+	}
 	return e
 }
 

@@ -212,6 +212,16 @@ func TestSlotInErrorIsNamedWhenItWouldHaveMatched(t *testing.T) {
 	if got, _, err := s.resolve(shared.Requirement{Model: "story"}); err != nil || got.slots[0].spec.SlotID != "good" {
 		t.Errorf("the good slot: %v, %v", got, err)
 	}
+	// Nothing is known of its file: it may be what is asked for, or not.
+	_, _, err := s.resolve(shared.Requirement{Model: "story", Precision: "Q8_0"})
+	if e := wantKind(t, err, shared.KindNotFound); !strings.Contains(e.Text(), "slot good") || !strings.Contains(e.Text(), "slot bad is in error: declared x") {
+		t.Errorf("the error is %+v", e)
+	}
+	s.slots[0].identity = identityOf("story", "Q8_0")
+	_, _, err = s.resolve(shared.Requirement{Model: "story", Precision: "Q4_0"})
+	if e := wantKind(t, err, shared.KindNotFound); strings.Contains(e.Text(), "bad") {
+		t.Errorf("a slot that cannot be meant is named: %v", e)
+	}
 	for _, req := range []shared.Requirement{{SlotID: "bad"}, {Model: "story", Precision: "Q8_0"}} {
 		_, _, err := s.resolve(req)
 		if e := wantKind(t, err, shared.KindIdentity); e.SlotID != "bad" || !strings.Contains(e.Text(), "the file has y") {

@@ -26,7 +26,6 @@ type slot struct {
 // slotEnv is what all slots of a supervisor share.
 type slotEnv struct {
 	launcher     Launcher
-	canaries     *canaryStore
 	restart      RestartPolicy
 	drainTimeout time.Duration
 	log          hclog.Logger

@@ -35,15 +35,10 @@ func newSupervisor(cfg Config, files modelFiles) (*Supervisor, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	canaries, err := newCanaryStore(cfg.StateDir, cfg.Logger)
-	if err != nil {
-		return nil, err
-	}
 	s := &Supervisor{cfg: cfg, watchers: &broadcast{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	env := &slotEnv{
 		launcher:     cfg.Launcher,
-		canaries:     canaries,
 		restart:      cfg.Restart,
 		drainTimeout: cfg.DrainTimeout,
 		log:          cfg.Logger,
