@@ -17,17 +17,17 @@ import (
 // lifelineFD is the read end of a pipe whose write end only the supervisor holds.
 const lifelineFD = 3
 
-// redirect keeps the host's end of fd 1 for the handshake and points fds 1 and
-// 2 at the log. The handshake passes through a pipe, since the name of the
+// redirect keeps the host's end of fd 1 for the handshake and points fd 1 at the
+// log, which fd 2 is from the start. The handshake passes through a pipe, since the name of the
 // socket, which this process has to unlink when it ends, is only in there.
-func redirect(logs *logFile) (*ownSocket, error) {
+func redirect() (*ownSocket, error) {
 	kept, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, lifelineFD+1)
 	if err != nil {
 		return nil, fmt.Errorf("cannot keep the handshake's output: %w", err)
 	}
 	host := os.NewFile(uintptr(kept), "handshake")
-	if err := logs.point(logs.file); err != nil {
-		return nil, err
+	if err := dupTo(2, 1); err != nil {
+		return nil, fmt.Errorf("cannot point fd 1 at the log: %w", err)
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -37,16 +37,6 @@ func redirect(logs *logFile) (*ownSocket, error) {
 	socket := &ownSocket{}
 	go socket.passHandshake(r, host)
 	return socket, nil
-}
-
-// pointOutputs makes fds 1 and 2 the given file.
-func pointOutputs(f *os.File) error {
-	for fd := 1; fd <= 2; fd++ {
-		if err := dupTo(int(f.Fd()), fd); err != nil {
-			return fmt.Errorf("cannot point fd %d at the log: %w", fd, err)
-		}
-	}
-	return nil
 }
 
 // ownSocket is the socket that this process listens on, known once the

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -17,7 +18,7 @@ import (
 // MainConfig is what the program around a worker gives it.
 type MainConfig struct {
 	// Args are the arguments after the program's or the subcommand's name:
-	// --state-dir DIR --engine-dir DIR --log FILE.
+	// --slot ID --state-dir DIR --engine-dir DIR.
 	Args []string
 	// OpenEngine opens the library in a folder.
 	OpenEngine func(dir string) (Engine, error)
@@ -31,21 +32,21 @@ const exitUsage = 2
 
 // mainFlags are a worker's arguments.
 type mainFlags struct {
-	stateDir, engineDir, log string
+	slot, stateDir, engineDir string
 }
 
 func parseFlags(args []string) (mainFlags, error) {
 	var f mainFlags
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
+	flags.StringVar(&f.slot, "slot", "", "the slot's name, for logs and for people who look at processes")
 	flags.StringVar(&f.stateDir, "state-dir", "", "the worker's own folder")
 	flags.StringVar(&f.engineDir, "engine-dir", "", "the folder of the engine library")
-	flags.StringVar(&f.log, "log", "", "the file that takes what the worker and the library print")
 	if err := flags.Parse(args); err != nil {
 		return f, err
 	}
-	if f.stateDir == "" || f.engineDir == "" || f.log == "" || flags.NArg() > 0 {
-		return f, errors.New("a worker takes --state-dir DIR --engine-dir DIR --log FILE")
+	if f.slot == "" || f.stateDir == "" || f.engineDir == "" || flags.NArg() > 0 {
+		return f, errors.New("a worker takes --slot ID --state-dir DIR --engine-dir DIR")
 	}
 	return f, nil
 }
@@ -69,12 +70,7 @@ func Main(ctx context.Context, cfg MainConfig) int {
 		fmt.Fprintln(os.Stderr, err)
 		return exitUsage
 	}
-	logs, err := openLog(flags.log)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if err := serve(ctx, cfg, flags, lifeline, logs); err != nil {
+	if err := serve(ctx, cfg, flags, lifeline); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -82,24 +78,24 @@ func Main(ctx context.Context, cfg MainConfig) int {
 }
 
 // serve puts the process in order and answers the host until the host ends it.
-// Nothing of the native library is loaded before fds 1 and 2 are the log.
-func serve(ctx context.Context, cfg MainConfig, flags mainFlags, lifeline *lifeline, logs *logFile) error {
-	socket, err := redirect(logs)
+// Nothing of the native library is loaded before fd 1 is the log as well.
+func serve(ctx context.Context, cfg MainConfig, flags mainFlags, lifeline *lifeline) error {
+	socket, err := redirect()
 	if err != nil {
 		return err
 	}
 	go lifeline.watch(socket)
 	context.AfterFunc(ctx, socket.exit)
-	go logs.watch()
+	go watchLog(os.Stderr, logLimit, time.Tick(logLook))
 	if err := forbidCoreDumps(); err != nil {
 		return err
 	}
 	logger := hclog.New(&hclog.LoggerOptions{
 		Name:       "worker",
 		Level:      hclog.Info,
-		Output:     os.Stderr, // fd 2, which is the log by now
+		Output:     os.Stderr,
 		JSONFormat: true,
-	})
+	}).With("slot", flags.slot)
 	w, err := New(Config{
 		Engine:   func() (Engine, error) { return cfg.OpenEngine(flags.engineDir) },
 		StateDir: filepath.Clean(flags.stateDir),

@@ -385,7 +385,7 @@ func (l *WorkerLauncher) clientConfig(p *workerProcess) *plugin.ClientConfig {
 func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
 	cfg := p.launcher.cfg
 	cmd := exec.Command(cfg.Executable, slices.Clone(cfg.Args)...)
-	cmd.Args = append(cmd.Args, "--slot="+p.slotID)
+	cmd.Args = append(cmd.Args, "--slot="+p.slotID, "--state-dir="+p.launcher.cfg.State.SlotDir(p.slotID))
 	if cfg.EngineDir != "" {
 		cmd.Args = append(cmd.Args, "--engine-dir="+cfg.EngineDir)
 	}

@@ -29,6 +29,9 @@ func readLogTail(path string, offset int64) []string {
 	if err != nil {
 		return nil
 	}
+	if offset > info.Size() {
+		offset = 0 // the log was emptied meanwhile
+	}
 	if _, err := f.Seek(max(offset, info.Size()-tailScanMax), io.SeekStart); err != nil {
 		return nil
 	}

@@ -22,6 +22,7 @@ const (
 	lockFile       = "lock"
 	endpointFile   = "endpoint.json"
 	logDir         = "logs"
+	slotDir        = "slots" // what workers keep, a folder each
 	workDir        = "w"
 	frontendSocket = "frontend.sock" // in workDir
 	recordFile     = "proc.json"     // in the directory of a worker, in workDir
@@ -86,7 +87,7 @@ func (s *StateDir) prepare() error {
 	if err := os.WriteFile(s.lock.Path(), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
 		return err
 	}
-	for _, name := range []string{logDir, workDir} {
+	for _, name := range []string{logDir, workDir, slotDir} {
 		dir := filepath.Join(s.path, name)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -104,6 +105,11 @@ func (s *StateDir) Path() string { return s.path }
 // LogPath is where the worker of a slot writes its log.
 func (s *StateDir) LogPath(slotID string) string {
 	return filepath.Join(s.path, logDir, url.PathEscape(slotID)+".log")
+}
+
+// SlotDir is the folder of what a slot's worker keeps from one process to the next.
+func (s *StateDir) SlotDir(slotID string) string {
+	return filepath.Join(s.path, slotDir, url.PathEscape(slotID))
 }
 
 // Close lets another process open the directory.

@@ -1,0 +1,3 @@
+// Package e2e tests the built program as people and machines use it: real
+// processes, the real engine, real signals.
+package e2e
