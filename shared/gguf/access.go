@@ -87,7 +87,7 @@ func (f *File) Ints(key string) ([]int64, bool) {
 	if !ok || v.Type != Array {
 		return nil, false
 	}
-	width := v.Elem.width()
+	width := v.Elem.Width()
 	list := make([]int64, 0, v.Count)
 	for i := range v.Count {
 		if width == 0 {

@@ -11,10 +11,8 @@ import (
 )
 
 const (
-	maxKeys          = 1 << 16
-	maxKey           = 1<<16 - 1
-	defaultAlignment = 32
-	maxAlignment     = 1 << 20
+	maxKeys = 1 << 16
+	maxKey  = 1<<16 - 1
 	// The least bytes that a key with its value and a row of the tensor table take.
 	leastKey    = 8 + 1 + 4 + 1
 	leastTensor = 8 + 1 + 4 + 4 + 8

@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,8 +13,8 @@ type Geometry struct {
 	Layers       int
 	Embedding    int
 	FeedForward  int
-	// Heads and HeadsKV are the largest over the layers; HeadsKVPerLayer lists
-	// them, separated by commas, when the layers differ.
+	// Heads and HeadsKV are the largest over the layers. When the layers differ
+	// in either, HeadsKVPerLayer lists the KV heads of each, separated by commas.
 	Heads           int
 	HeadsKV         int
 	HeadsKVPerLayer string
@@ -22,11 +23,12 @@ type Geometry struct {
 	RopeDims        int
 	RopeBase        float64
 	RopeScaling     string // type and factor, such as yarn:4
-	SlidingWindow   int    // 0 when attention is full
-	Vocab           int
-	// Recurrent is set when the metadata describes recurrent state, alone or
-	// beside attention. The engine has the last word.
-	Recurrent bool
+	// SlidingWindow is what the metadata says; some architectures have a window
+	// without saying so, others ignore it, so the engine has the last word.
+	SlidingWindow int
+	Vocab         int
+	Recurrent     bool // keeps a state that cannot be cut, and no KV cells
+	Hybrid        bool // keeps both
 }
 
 // Geometry reads the shape from the metadata.
@@ -42,9 +44,11 @@ func (f *File) Geometry() Geometry {
 		SlidingWindow: f.archInt("attention.sliding_window"),
 		HeadK:         f.archInt("attention.key_length"),
 		HeadV:         f.archInt("attention.value_length"),
-		Vocab:         int(f.values["tokenizer.ggml.tokens"].count),
+		Vocab:         int(f.values[tokensKey].count),
+		Recurrent:     memoryOf(arch) == memoryRecurrent,
+		Hybrid:        memoryOf(arch) == memoryHybrid,
 	}
-	g.HeadsKV, g.HeadsKVPerLayer = f.headsKV(g.Heads)
+	g.HeadsKV, g.HeadsKVPerLayer = f.headsKV(g)
 	if g.HeadK == 0 && g.Heads > 0 {
 		g.HeadK = g.Embedding / g.Heads
 	}
@@ -53,55 +57,55 @@ func (f *File) Geometry() Geometry {
 	}
 	g.RopeBase, _ = f.Float(arch + ".rope.freq_base")
 	g.RopeScaling = f.ropeScaling()
-	for _, key := range f.keys {
-		rest, ok := strings.CutPrefix(key, arch+".")
-		if ok && (strings.HasPrefix(rest, "ssm.") || strings.HasPrefix(rest, "wkv.") || strings.HasPrefix(rest, "kda.") || strings.HasPrefix(rest, "shortconv.")) {
-			g.Recurrent = true
-		}
-	}
 	return g
 }
 
 // TrainedTokens is the context length that the model was trained for.
 func (f *File) TrainedTokens() int { return f.archInt("context_length") }
 
-// archInt is a size of the architecture: a number or, for a list with one
-// number per layer, the largest. What does not fit 31 bits counts as absent.
+// archInt is a size of the architecture, which Read has found sensible.
 func (f *File) archInt(name string) int {
-	key := f.Architecture() + "." + name
-	if n, ok := f.Uint(key); ok && n < 1<<31 {
-		return int(n)
+	n, err := f.size31(f.Architecture() + "." + name)
+	if err != nil {
+		return 0
 	}
-	most := int64(0)
-	list, _ := f.Ints(key)
-	for _, n := range list {
-		if n < 1<<31 {
-			most = max(most, n)
-		}
-	}
-	return int(most)
+	return int(n)
 }
 
-func (f *File) headsKV(heads int) (most int, perLayer string) {
-	const name = "attention.head_count_kv"
-	most = f.archInt(name)
-	list, ok := f.Ints(f.Architecture() + "." + name)
-	if !ok {
-		if most == 0 {
-			most = heads
-		}
+// headsKV gives the most KV heads of a layer and, when the layers are not
+// alike, all of them. Without the key each head has its own.
+func (f *File) headsKV(g Geometry) (most int, perLayer string) {
+	const name = "attention.head_count"
+	key := g.Architecture + "." + name
+	if _, given := f.values[key+"_kv"]; given {
+		key += "_kv"
+		most = f.archInt(name + "_kv")
+	} else {
+		most = g.Heads
+	}
+	if f.uniform(g.Architecture+"."+name) && f.uniform(key) {
 		return most, ""
 	}
-	uniform := true
+	list, ok := f.Ints(key)
+	if !ok {
+		list = slices.Repeat([]int64{int64(most)}, g.Layers)
+	}
 	words := make([]string, len(list))
 	for i, n := range list {
-		uniform = uniform && n == list[0]
 		words[i] = strconv.FormatInt(n, 10)
 	}
-	if uniform {
-		return most, ""
-	}
 	return most, strings.Join(words, ",")
+}
+
+// uniform reports whether a key has one value for all layers.
+func (f *File) uniform(key string) bool {
+	list, _ := f.Ints(key)
+	for _, n := range list {
+		if n != list[0] {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *File) ropeScaling() string {

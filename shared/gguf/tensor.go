@@ -2,13 +2,15 @@ package gguf
 
 import (
 	"bytes"
-	"math"
+	"strings"
 )
 
 const (
 	maxTensors = 1 << 17
 	maxName    = 63 // the engine keeps names in 64 bytes with a final zero
 	maxDims    = 4
+	// expertTable ends the name of the table from token to expert.
+	expertTable = ".ffn_gate_tid2eid.weight"
 )
 
 // Tensor is one row of the tensor table.
@@ -87,32 +89,31 @@ func (c *cursor) tensor(index uint64) (Tensor, error) {
 
 // measure works out how many bytes a tensor's data takes.
 func (c *cursor) measure(t *Tensor) error {
-	l, ok := t.Type.layout()
-	if !ok {
-		return c.fail(t.at, "tensor %q has the unknown type %d", t.Name, uint32(t.Type))
+	n, err := t.Type.Bytes(t.Dims)
+	if err != nil {
+		return c.fail(t.at, "tensor %q of shape %v: %v", t.Name, t.Dims, err)
 	}
-	elements := uint64(1)
-	for _, d := range t.Dims {
-		if d == 0 {
-			return c.fail(t.at, "tensor %q of shape %v has no elements", t.Name, t.Dims)
+	t.Bytes = n
+	return c.usable(t)
+}
+
+// usable refuses types that are well-formed but make the engine abort or read
+// wild addresses as soon as it computes: intermediate results, doubles, integers
+// other than the one table that consists of them, and vectors that are not F32.
+func (c *cursor) usable(t *Tensor) error {
+	switch t.Type {
+	case typeQ8_1, typeQ8_K, typeF64, typeI8, typeI16, typeI64:
+		return c.fail(t.at, "tensor %q has the type %s, which the engine cannot use for weights", t.Name, t.Type)
+	case typeI32:
+		if !strings.HasSuffix(t.Name, expertTable) {
+			return c.fail(t.at, "tensor %q has the type %s, which the engine cannot use for weights", t.Name, t.Type)
 		}
-		if d > math.MaxInt64/elements {
-			return c.fail(t.at, "tensor %q of shape %v has more elements than can be counted", t.Name, t.Dims)
+	case F32:
+	default:
+		if len(t.Dims) < 2 {
+			return c.fail(t.at, "tensor %q is a vector of type %s, but the engine needs vectors in F32", t.Name, t.Type)
 		}
-		elements *= d
 	}
-	row := uint64(1)
-	if len(t.Dims) > 0 {
-		row = t.Dims[0]
-	}
-	if row%l.block != 0 {
-		return c.fail(t.at, "tensor %q has rows of %d weights, which is no multiple of the %d that a block of %s holds", t.Name, row, l.block, l.name)
-	}
-	blocks := elements / l.block
-	if blocks > math.MaxInt64/l.size {
-		return c.fail(t.at, "tensor %q of shape %v needs more bytes than can be counted", t.Name, t.Dims)
-	}
-	t.Bytes = int64(blocks * l.size)
 	return nil
 }
 

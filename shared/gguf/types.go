@@ -1,21 +1,32 @@
 package gguf
 
-import "strconv"
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+)
 
 // TensorType is the encoding of a tensor's weights.
 type TensorType uint32
 
-// The tensor types that other code of this project names.
+// The tensor types that are named in code, here or elsewhere.
 const (
-	F32    TensorType = 0
-	F16    TensorType = 1
-	Q4_0   TensorType = 2
-	Q8_0   TensorType = 8
-	F64    TensorType = 28
-	IQ1_M  TensorType = 29
-	BF16   TensorType = 30
-	MXFP4  TensorType = 39
-	endTyp TensorType = 43
+	F32       TensorType = 0
+	F16       TensorType = 1
+	Q4_0      TensorType = 2
+	Q8_0      TensorType = 8
+	BF16      TensorType = 30
+	typeQ8_1  TensorType = 9
+	typeQ8_K  TensorType = 15
+	typeI8    TensorType = 24
+	typeI16   TensorType = 25
+	typeI32   TensorType = 26
+	typeI64   TensorType = 27
+	typeF64   TensorType = 28
+	typeIQ1_M TensorType = 29
+	typeMXFP4 TensorType = 39
+	typeEnd   TensorType = 43
 )
 
 // layout is how a type packs weights: block weights in size bytes. Types that
@@ -27,8 +38,8 @@ type layout struct {
 
 // tensorLayouts is indexed by type number. The figures are those that engine
 // 0.5.0 reports of itself.
-func tensorLayouts() [endTyp]layout {
-	return [endTyp]layout{
+func tensorLayouts() [typeEnd]layout {
+	return [typeEnd]layout{
 		0: {"F32", 1, 4}, 1: {"F16", 1, 2}, 2: {"Q4_0", 32, 18}, 3: {"Q4_1", 32, 20},
 		6: {"Q5_0", 32, 22}, 7: {"Q5_1", 32, 24}, 8: {"Q8_0", 32, 34}, 9: {"Q8_1", 32, 36},
 		10: {"Q2_K", 256, 84}, 11: {"Q3_K", 256, 110}, 12: {"Q4_K", 256, 144}, 13: {"Q5_K", 256, 176},
@@ -43,7 +54,7 @@ func tensorLayouts() [endTyp]layout {
 
 // layout looks a type up; ok is false for unknown and removed types.
 func (t TensorType) layout() (l layout, ok bool) {
-	if t >= endTyp {
+	if t >= typeEnd {
 		return layout{}, false
 	}
 	l = tensorLayouts()[t]
@@ -58,7 +69,35 @@ func (t TensorType) String() string {
 	return "type " + strconv.FormatUint(uint64(t), 10)
 }
 
-// fileTypes names general.file_type, the mix of tensor types that a quantizer
+// Bytes is how much memory a tensor of this type and shape takes.
+func (t TensorType) Bytes(dims []uint64) (int64, error) {
+	l, ok := t.layout()
+	if !ok {
+		return 0, fmt.Errorf("unknown tensor type %d", uint32(t))
+	}
+	elements, row := uint64(1), uint64(1)
+	for i, d := range dims {
+		if d == 0 {
+			return 0, errors.New("it has no elements")
+		}
+		if d > math.MaxInt64/elements {
+			return 0, errors.New("more elements than can be counted")
+		}
+		elements *= d
+		if i == 0 {
+			row = d
+		}
+	}
+	if row%l.block != 0 {
+		return 0, fmt.Errorf("rows of %d weights, which is no multiple of the %d in a block of %s", row, l.block, l.name)
+	}
+	if elements/l.block > math.MaxInt64/l.size {
+		return 0, errors.New("more bytes than can be counted")
+	}
+	return int64(elements / l.block * l.size), nil
+}
+
+// fileTypeName names general.file_type, the mix of tensor types that a quantizer
 // was asked for. Numbers that the engine has given up are absent.
 func fileTypeName(number int64) (string, bool) {
 	names := map[int64]string{

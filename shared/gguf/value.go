@@ -35,8 +35,8 @@ func (t ValueType) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// width is the encoded size of a scalar and 0 for what has no fixed size.
-func (t ValueType) width() uint64 {
+// Width is the encoded size of a scalar and 0 for what has no fixed size.
+func (t ValueType) Width() uint64 {
 	switch t {
 	case Uint8, Int8, Bool:
 		return 1
@@ -83,10 +83,10 @@ func (c *cursor) value() (value, error) {
 		return v, err
 	case v.typ == Array:
 		return c.array(v)
-	case v.typ.width() == 0:
+	case v.typ.Width() == 0:
 		return value{}, c.fail(at, "unknown value type %d", t)
 	}
-	start, err := c.skip(v.typ.width())
+	start, err := c.skip(v.typ.Width())
 	if err != nil {
 		return value{}, err
 	}
@@ -106,14 +106,14 @@ func (c *cursor) array(v value) (value, error) {
 	if v.elem == Array {
 		return value{}, c.fail(at, "an array of arrays, which is not allowed in a model file")
 	}
-	if v.elem != String && v.elem.width() == 0 {
+	if v.elem != String && v.elem.Width() == 0 {
 		return value{}, c.fail(at, "unknown array element type %d", t)
 	}
 	v.count, err = c.u64()
 	if err != nil {
 		return value{}, err
 	}
-	least := v.elem.width()
+	least := v.elem.Width()
 	if v.elem == String {
 		least = 8
 	}
