@@ -143,6 +143,7 @@ func TestWorkerThatDoesNotStartTellsWhy(t *testing.T) {
 		{"crash", shared.KindWorkerLost, "exit code 3", "error: the floor is missing"},
 		{"panic", shared.KindWorkerLost, "exit code 2", "panic: the floor is missing"},
 		{"assert", shared.KindWorkerLost, "GGML_ASSERT(a == b)", "/build/ggml.c:12: GGML_ASSERT(a == b) failed"},
+		{"brief", shared.KindWorkerLost, "exit code 4", ""},
 		{"garbage", shared.KindProtocol, "llama_model_loader: hello", ""},
 		{"flood", shared.KindProtocol, "instead of the handshake", strings.Repeat("x", tailLineMax)},
 	} {
@@ -291,7 +292,7 @@ func TestStopOfAStoppedWorkerIsBounded(t *testing.T) {
 		t.Run(drain.String(), func(t *testing.T) {
 			p := launch(t, newTestLauncher(t), "ok")
 			signalTo(t, p.PID(), syscall.SIGSTOP)
-			p.Stop(within(t, 20*time.Second), drain)
+			go p.Stop(context.WithoutCancel(t.Context()), drain)
 			if exit := awaitDone(t, p); exit.Signal != "killed" {
 				t.Errorf("got %+v", exit)
 			}
@@ -329,23 +330,30 @@ func TestConcurrentStops(t *testing.T) {
 }
 
 func TestGrandchildDoesNotDelayTheEnd(t *testing.T) {
-	p := launch(t, newTestLauncher(t), "ok")
-	pid, err := p.Worker().ApplyTemplate(t.Context(), shared.ApplyTemplateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	child, err := strconv.Atoi(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := identify(child)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signalTo(t, p.PID(), syscall.SIGKILL)
-	awaitDone(t, p)
-	if err := id.awaitGone(within(t, 20*time.Second)); err != nil {
-		t.Errorf("the worker's child outlives it: %v", err)
+	for name, ownSession := range map[string]bool{"of the group": false, "of its own session": true} {
+		t.Run(name, func(t *testing.T) {
+			p := launch(t, newTestLauncher(t), "ok")
+			pid, err := p.Worker().ApplyTemplate(t.Context(), shared.ApplyTemplateRequest{AddGenerationPrompt: ownSession})
+			if err != nil {
+				t.Fatal(err)
+			}
+			child, err := strconv.Atoi(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, err := identify(child)
+			if err != nil {
+				t.Fatal(err)
+			}
+			signalTo(t, p.PID(), syscall.SIGKILL)
+			awaitDone(t, p)
+			if ownSession {
+				signalTo(t, child, syscall.SIGKILL)
+			}
+			if err := id.awaitGone(within(t, 20*time.Second)); err != nil {
+				t.Errorf("the worker's child outlives it: %v", err)
+			}
+		})
 	}
 }
 
@@ -407,7 +415,7 @@ func TestWorkersEnvironment(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("the worker has %q, want %q", names, want)
 	}
-	if args := "test-worker --more --slot=ok/1 --engine-dir=/engine"; !strings.HasSuffix(info.Engine, args) {
+	if args := "test-worker --more --slot=ok/1 --state-dir=" + l.cfg.State.SlotDir("ok/1") + " --engine-dir=/engine"; !strings.HasSuffix(info.Engine, args) {
 		t.Errorf("the worker's arguments are %q, want %q", info.Engine, args)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sys/unix"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -75,6 +74,9 @@ func runTestWorker(slotID string) {
 		select {}
 	case "hang":
 		select {}
+	case "brief":
+		fmt.Printf("1|%d|unix|%s/plugin1|grpc|\n", shared.ProtocolVersion, os.Getenv("PLUGIN_UNIX_SOCKET_DIR"))
+		os.Exit(4)
 	case "busy":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 		go func() {
@@ -130,14 +132,12 @@ func (w *testWorker) Tokenize(context.Context, shared.TokenizeRequest) ([]int32,
 	return []int32{int32(len(noise))}, nil
 }
 
-// ApplyTemplate starts a process that inherits the standard output and error.
-func (w *testWorker) ApplyTemplate(context.Context, shared.ApplyTemplateRequest) (string, error) {
+// ApplyTemplate starts a process that inherits the standard output and error;
+// when asked, in a session of its own.
+func (w *testWorker) ApplyTemplate(_ context.Context, req shared.ApplyTemplateRequest) (string, error) {
 	child := exec.Command("/bin/sleep", "600")
-	out, err := unix.Dup(1)
-	if err != nil {
-		return "", err
-	}
-	child.Stdout, child.Stderr = os.NewFile(uintptr(out), "out"), os.NewFile(2, "err")
+	child.Stdout, child.Stderr = os.NewFile(1, "out"), os.NewFile(2, "err")
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: req.AddGenerationPrompt}
 	if err := child.Start(); err != nil {
 		return "", err
 	}

@@ -104,12 +104,21 @@ func (s *StateDir) Path() string { return s.path }
 
 // LogPath is where the worker of a slot writes its log.
 func (s *StateDir) LogPath(slotID string) string {
-	return filepath.Join(s.path, logDir, url.PathEscape(slotID)+".log")
+	return filepath.Join(s.path, logDir, fileName(slotID)+".log")
 }
 
 // SlotDir is the folder of what a slot's worker keeps from one process to the next.
 func (s *StateDir) SlotDir(slotID string) string {
-	return filepath.Join(s.path, slotDir, url.PathEscape(slotID))
+	return filepath.Join(s.path, slotDir, fileName(slotID))
+}
+
+// fileName gives each slot a name that stays in the folder it is used in.
+func fileName(slotID string) string {
+	name := url.PathEscape(slotID)
+	if strings.HasPrefix(name, ".") {
+		name = "%2E" + name[1:]
+	}
+	return name
 }
 
 // Close lets another process open the directory.

@@ -86,6 +86,22 @@ func TestStateDirIsRefused(t *testing.T) {
 	openTestStateDir(t, openWork)
 }
 
+func TestSlotNamesStayInTheirFolder(t *testing.T) {
+	s := &StateDir{path: "/state"}
+	seen := map[string]string{}
+	for _, id := range []string{"story", "story/0", "story%2F0", "..", ".", "../..", "/", ".hidden", "%2E."} {
+		for path, dir := range map[string]string{s.SlotDir(id): slotDir, s.LogPath(id): logDir} {
+			if filepath.Dir(path) != filepath.Join("/state", dir) {
+				t.Errorf("slot %q has %s", id, path)
+			}
+			if other, taken := seen[path]; taken {
+				t.Errorf("slots %q and %q have the same path %s", id, other, path)
+			}
+			seen[path] = id
+		}
+	}
+}
+
 func TestDefaultStateDir(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "/run/user/1")
 	if got := DefaultStateDir(); got != "/run/user/1/firstframe" {
