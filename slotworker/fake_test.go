@@ -49,6 +49,7 @@ func (e *fakeEngine) Load(req LoadRequest) (Model, error) {
 type fakeModel struct {
 	info  ModelInfo
 	open  atomic.Int64 // models and contexts that were not closed
+	bos   int32        // instead of fakeBOS
 	piece func(token int32) []byte
 	// answer overrides what the model says after the given tokens.
 	answer func(tokens []int32) int32
@@ -95,8 +96,13 @@ func (m *fakeModel) Piece(token int32, special bool) []byte {
 }
 
 func (m *fakeModel) IsEOG(token int32) bool { return token == fakeEOS }
-func (m *fakeModel) BOS() int32             { return fakeBOS }
-func (m *fakeModel) EOS() int32             { return fakeEOS }
+func (m *fakeModel) BOS() int32 {
+	if m.bos != 0 {
+		return m.bos
+	}
+	return fakeBOS
+}
+func (m *fakeModel) EOS() int32 { return fakeEOS }
 
 func (m *fakeModel) NewSampler(s shared.Sampling, _ []int32) (Sampler, error) {
 	if s.TopK < 0 {

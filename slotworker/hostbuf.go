@@ -255,6 +255,9 @@ func (h *hostBuffer) fill(ctx context.Context, read func(done, total int64), pre
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			lo, hi := bounds(i)
 			hash.Write(h.data[lo:hi])
 			read(hi, size)

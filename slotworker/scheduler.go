@@ -97,9 +97,10 @@ func (s *scheduler) close() {
 
 func (s *scheduler) run(started chan<- error) {
 	defer close(s.done)
-	// Without an unlock the thread ends with the goroutine, and with it what
-	// native code has kept for the thread.
+	// The thread is given back, not ended: the end of a thread runs destructors
+	// of native code, and in a build without cgo that crashes the process.
 	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	engine, err := s.cfg.model.NewContext(s.cfg.context)
 	if err != nil {
 		started <- err
@@ -268,6 +269,10 @@ func (s *scheduler) deliver(t take, decoded time.Time) {
 		r.stamps.prefilled = decoded
 	}
 	token := s.engine.Sample(r.sampler, t.logits)
+	if token < 0 {
+		s.release(seq, outcome{err: shared.Errorf(shared.KindEngine, "the engine could not choose a token")})
+		return
+	}
 	c, finish := seq.accepted(token, s.cfg.model, s.cfg.context.TokensPerSequence)
 	if c.Text != "" || len(c.Tokens) > 0 {
 		r.box.put(c)

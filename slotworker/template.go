@@ -1,30 +1,28 @@
 package slotworker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/nikolalohinski/gonja/v2/config"
-	"github.com/nikolalohinski/gonja/v2/exec"
-	"github.com/nikolalohinski/gonja/v2/loaders"
+	"github.com/ardanlabs/jinja"
 
 	"github.com/firstframe/firstframe/shared"
 )
 
-// A chat template comes with the model file and may be hostile. It gets no way
-// to files or other templates, and its work, depth, output and time are
-// bounded. What is left to it is memory: a template can still build a string
-// that this process cannot hold, and then ends its own worker, nobody else's.
+// A chat template comes with the model file and may be hostile. The library
+// gives it no way to files or other templates; template_source.go puts counters
+// into it, so that its work, depth, output and time are bounded here. What is
+// left to it is memory: a template can still ask for a string that this process
+// cannot hold, and then ends its own worker, nobody else's.
 const (
 	maxTemplateBytes  = 128 << 10
 	maxTemplateNested = 500     // open brackets, so that the parser's stack stays small
-	maxTemplateWork   = 1 << 20 // loop items, macro calls and tags
+	maxTemplateSteps  = 1 << 18 // loop iterations and macro calls
 	maxTemplateDepth  = 50      // macros inside macros
-	maxTemplateOutput = 16 << 20
+	maxTemplateText   = 16 << 20
 	maxTemplateTime   = 2 * time.Second
 )
 
@@ -33,50 +31,43 @@ type templateTokens struct{ bos, eos string }
 
 // chatTemplate renders chats with a model's own template.
 type chatTemplate struct {
-	parsed *exec.Template
-	tokens templateTokens
-	refuse error // why chats cannot be rendered; nil when they can
+	compiled *jinja.Template
+	texts    []jinja.Value // what stands between the tags
+	tokens   templateTokens
+	refuse   error // why chats cannot be rendered; nil when they can
 }
 
-// parseTemplate reads a template with the settings that Hugging Face uses. One
-// that cannot be used refuses chats when they come: plain prompts do not need it.
+// parseTemplate reads a template. One that cannot be used refuses chats when
+// they come: plain prompts do not need it.
 func parseTemplate(source string, tokens templateTokens) *chatTemplate {
 	t := &chatTemplate{tokens: tokens}
 	if strings.TrimSpace(source) == "" {
-		t.refuse = &shared.Error{Kind: shared.KindInvalid, Field: "messages", Message: "the model has no chat template: send a prompt instead of messages"}
+		t.refuse = invalid("messages", "the model has no chat template: send a prompt instead of messages")
 		return t
 	}
-	parsed, err := compileTemplate(source)
-	if err != nil {
+	if err := t.compile(source); err != nil {
 		t.refuse = &shared.Error{Kind: shared.KindInvalid, Field: "messages", Message: "the model's chat template cannot be used", Err: err}
-		return t
 	}
-	t.parsed = parsed
 	return t
 }
 
-func compileTemplate(source string) (parsed *exec.Template, err error) {
+func (t *chatTemplate) compile(source string) (err error) {
 	defer panicToError(&err)
 	if len(source) > maxTemplateBytes {
-		return nil, fmt.Errorf("it has %d bytes, more than %d", len(source), maxTemplateBytes)
+		return fmt.Errorf("it has %d bytes, more than %d", len(source), maxTemplateBytes)
 	}
 	if nested(source) > maxTemplateNested {
-		return nil, fmt.Errorf("its brackets are nested deeper than %d", maxTemplateNested)
+		return fmt.Errorf("its brackets are nested deeper than %d", maxTemplateNested)
 	}
-	settings := config.New()
-	settings.TrimBlocks = true
-	settings.LeftStripBlocks = true
-	const name = "/chat_template"
-	loader, err := loaders.NewMemoryLoader(map[string]string{name: source})
+	bounded, texts, err := boundTemplate(source)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	parsed, err = exec.NewTemplate(name, settings, loader, templateEnvironment())
-	if err != nil {
-		// The library repeats the whole template in its error.
-		return nil, errors.New(strings.ReplaceAll(err.Error(), source, "…"))
+	for _, text := range texts {
+		t.texts = append(t.texts, jinja.NewString(text))
 	}
-	return parsed, nil
+	t.compiled, err = jinja.Compile(bounded)
+	return err
 }
 
 // nested is how deep brackets are open at most. Brackets in texts count too, which is harmless.
@@ -101,11 +92,11 @@ func (t *chatTemplate) render(ctx context.Context, messages []shared.Message, ad
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxTemplateTime)
 	defer cancel()
-	run := &templateRun{ctx: ctx}
-	err := t.execute(run, messages, addGenerationPrompt)
+	run := &templateRun{ctx: ctx, texts: t.texts}
+	text, err := t.execute(run, messages, addGenerationPrompt)
 	switch {
 	case err == nil:
-		return run.out.String(), nil
+		return text, nil
 	case run.raised != "":
 		return "", invalid("messages", "the model's chat template refuses the messages: %s", run.raised)
 	default:
@@ -113,24 +104,33 @@ func (t *chatTemplate) render(ctx context.Context, messages []shared.Message, ad
 	}
 }
 
-func (t *chatTemplate) execute(run *templateRun, messages []shared.Message, addGenerationPrompt bool) (err error) {
+func (t *chatTemplate) execute(run *templateRun, messages []shared.Message, addGenerationPrompt bool) (text string, err error) {
 	defer panicToError(&err)
-	chat := make([]any, len(messages))
+	chat := make([]jinja.Value, len(messages))
 	for i, m := range messages {
-		chat[i] = map[string]any{"role": m.Role, "content": m.Content}
+		turn := jinja.NewDict()
+		turn.AsDict().Set("role", jinja.NewString(m.Role))
+		turn.AsDict().Set("content", jinja.NewString(m.Content))
+		chat[i] = turn
 	}
-	return t.parsed.Execute(run, exec.NewContext(map[string]any{
-		templateRunName:         run,
-		"messages":              chat,
-		"add_generation_prompt": addGenerationPrompt,
-		"bos_token":             t.tokens.bos,
-		"eos_token":             t.tokens.eos,
-		"tools":                 nil,
-		"documents":             nil,
-		"raise_exception":       run.raise,
-		"range":                 run.list,
-		"strftime_now":          strftimeNow,
-	}))
+	if err := run.spend(0); err != nil {
+		return "", err
+	}
+	return t.compiled.RenderValues(map[string]jinja.Value{
+		"messages":              jinja.NewList(chat),
+		"add_generation_prompt": jinja.NewBool(addGenerationPrompt),
+		"bos_token":             jinja.NewString(t.tokens.bos),
+		"eos_token":             jinja.NewString(t.tokens.eos),
+		"tools":                 jinja.None(),
+		"documents":             jinja.None(),
+		"raise_exception":       jinja.NewCallable("raise_exception", run.raise),
+		"range":                 jinja.NewCallable("range", run.numbers),
+		countText:               jinja.NewCallable(countText, run.text),
+		countValue:              jinja.NewCallable(countValue, run.value),
+		countStep:               jinja.NewCallable(countStep, run.step),
+		countEnter:              jinja.NewCallable(countEnter, run.enter),
+		countLeave:              jinja.NewCallable(countLeave, run.leave),
+	})
 }
 
 // panicToError keeps what the template library trips over inside the request.
@@ -140,64 +140,116 @@ func panicToError(err *error) {
 	}
 }
 
-// templateRun is one rendering: its output and what it may still do.
+// templateRun is one rendering and what it may still do.
 type templateRun struct {
 	ctx    context.Context
-	out    bytes.Buffer
-	work   int
+	texts  []jinja.Value
+	steps  int
 	depth  int
+	size   int    // of all text written and all values kept
 	raised string // what the template raised as an exception
 }
 
-// Write takes the output up to its bound.
-func (r *templateRun) Write(b []byte) (int, error) {
-	if r.out.Len()+len(b) > maxTemplateOutput {
-		return 0, fmt.Errorf("the output is longer than %d bytes", maxTemplateOutput)
-	}
-	return r.out.Write(b)
-}
+type (
+	templateArgs   = []jinja.Value
+	templateKwargs = map[string]jinja.Value
+)
 
-// spend counts work and ends a rendering that does too much of it.
-func (r *templateRun) spend(n int) error {
-	r.work += n
-	if r.work > maxTemplateWork {
-		return errors.New("the template does not come to an end")
+// spend counts steps and ends a rendering that takes too many or too long.
+func (r *templateRun) spend(steps int) error {
+	r.steps += steps
+	if r.steps > maxTemplateSteps {
+		return errors.New("it does not come to an end")
 	}
 	if r.ctx.Err() != nil {
-		return fmt.Errorf("the template took too long: %w", r.ctx.Err())
+		return fmt.Errorf("it took too long: %w", r.ctx.Err())
 	}
 	return nil
 }
 
-// raise is raise_exception.
-func (r *templateRun) raise(message string) (string, error) {
-	r.raised = message
-	return "", errors.New(message)
+// keep counts text.
+func (r *templateRun) keep(size int) error {
+	r.size += size
+	if r.size > maxTemplateText {
+		return fmt.Errorf("it makes more than %d bytes of text", maxTemplateText)
+	}
+	return nil
 }
 
-// list is range. The library's own never ends its goroutine when a loop is left early.
-func (r *templateRun) list(params *exec.VarArgs) (any, error) {
-	bounds := [3]int{0, 0, 1}
-	switch n := len(params.Args); n {
-	case 1:
-		bounds[1] = params.Args[0].Integer()
-	case 2, 3:
-		for i, a := range params.Args {
-			bounds[i] = a.Integer()
+// text gives one of the texts between the tags.
+func (r *templateRun) text(args templateArgs, _ templateKwargs) (jinja.Value, error) {
+	text := r.texts[args[0].AsInt()]
+	return text, r.keep(len(text.AsString()))
+}
+
+// value passes on what is written or kept in a variable.
+func (r *templateRun) value(args templateArgs, _ templateKwargs) (jinja.Value, error) {
+	if len(args) != 1 {
+		return jinja.Undefined(), fmt.Errorf("%d expressions where one belongs", len(args))
+	}
+	v, size := args[0], 1
+	switch {
+	case v.IsString():
+		size = len(v.AsString())
+	case v.IsList():
+		size = v.AsList().Len()
+	case v.IsDict():
+		size = v.AsDict().Len()
+	}
+	return v, r.keep(size)
+}
+
+func (r *templateRun) step(templateArgs, templateKwargs) (jinja.Value, error) {
+	return jinja.None(), r.spend(1)
+}
+
+func (r *templateRun) enter(templateArgs, templateKwargs) (jinja.Value, error) {
+	r.depth++
+	if r.depth > maxTemplateDepth {
+		return jinja.None(), fmt.Errorf("its macros call each other more than %d deep", maxTemplateDepth)
+	}
+	return jinja.None(), r.spend(1)
+}
+
+func (r *templateRun) leave(templateArgs, templateKwargs) (jinja.Value, error) {
+	r.depth--
+	return jinja.None(), nil
+}
+
+// raise is raise_exception.
+func (r *templateRun) raise(args templateArgs, _ templateKwargs) (jinja.Value, error) {
+	r.raised = "no reason given"
+	if len(args) > 0 && args[0].IsString() {
+		r.raised = args[0].AsString()
+	}
+	return jinja.None(), errors.New(r.raised)
+}
+
+// numbers is range, with each number counted.
+func (r *templateRun) numbers(args templateArgs, _ templateKwargs) (jinja.Value, error) {
+	bounds := [3]int64{0, 0, 1}
+	if len(args) < 1 || len(args) > 3 {
+		return jinja.None(), fmt.Errorf("range takes one to three numbers, not %d", len(args))
+	}
+	for i, a := range args {
+		if !a.IsInt() {
+			return jinja.None(), fmt.Errorf("range takes whole numbers, not %s", a)
 		}
-	default:
-		return nil, fmt.Errorf("range takes one to three numbers, not %d", n)
+		bounds[i] = a.AsInt()
 	}
-	start, stop, step := bounds[0], bounds[1], bounds[2]
-	if step == 0 {
-		return nil, errors.New("range cannot have the step 0")
+	if len(args) == 1 {
+		bounds[0], bounds[1] = 0, bounds[0]
 	}
-	items := []any{}
-	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
+	from, to, by := bounds[0], bounds[1], bounds[2]
+	if by == 0 {
+		return jinja.None(), errors.New("range cannot have the step 0")
+	}
+	var items []jinja.Value
+	for i := from; by > 0 && i < to || by < 0 && i > to; i += by {
 		if err := r.spend(1); err != nil {
-			return nil, err
+			return jinja.None(), err
 		}
-		items = append(items, i)
+		items = append(items, jinja.NewInt(i))
 	}
-	return items, nil
+	return jinja.NewList(items), nil
 }
