@@ -22,8 +22,10 @@ func newForkThread() *forkThread {
 }
 
 func (t *forkThread) run() {
-	// Never unlocked: the thread ends with this goroutine.
+	// At the end the thread is given back, not ended: in a build without cgo
+	// native libraries' destructors crash a thread that Go ends.
 	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	defer close(t.stopped)
 	for {
 		select {
@@ -47,7 +49,7 @@ func (t *forkThread) do(call func() error) error {
 	}
 }
 
-// stop ends the thread. It is called once, when no worker is left.
+// stop gives the thread back. It is called once, when no worker is left.
 func (t *forkThread) stop() {
 	close(t.quit)
 	<-t.stopped

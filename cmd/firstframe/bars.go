@@ -74,6 +74,9 @@ func (b *bars) activation(d shared.ActivationDetail, at, whole time.Duration) {
 		name string
 		d    time.Duration
 	}{{"spawn", d.Spawn}, {"prefetch", d.Prefetch}, {"transfer", d.Transfer}, {"warmup", d.Warmup}, {"canary", d.Canary}} {
+		if part.d == 0 {
+			continue // an eviction that kept process and host buffer has no spawn and no prefetch
+		}
 		b.line(part.name, shared.GroupActivation, at, part.d, whole, "    · ")
 		at += part.d
 	}
