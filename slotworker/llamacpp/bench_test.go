@@ -13,7 +13,9 @@ import (
 func withPool(b *testing.B, f func(b *testing.B, c *Context)) {
 	for name, attached := range map[string]bool{"pool": true, "nopool": false} {
 		b.Run(name, func(b *testing.B) {
-			c := newContext(b, loadPath(b, "q8_0"), small())
+			cfg := small()
+			cfg.Threads = 2
+			c := newContext(b, loadPath(b, "q8_0"), cfg)
 			if !attached {
 				llama.DetachThreadpool(c.handle)
 			}

@@ -17,11 +17,10 @@ type Engine struct {
 	native native
 	log    *logTap
 
-	// One thing is loaded or built at a time: the library's log and the callbacks
+	// One thing is loaded or built at a time: the library's log and the callback
 	// below are shared by all.
 	mu         sync.Mutex
 	loading    *loading
-	onTensor   uintptr
 	onProgress uintptr
 }
 
@@ -36,7 +35,7 @@ func Open(dir string) (*Engine, error) {
 		return nil, shared.Errorf(shared.KindEngineMissing, "cannot load the engine library: %w", err)
 	}
 	e := &Engine{}
-	base, lib, err := e.native.loadVersion(dir)
+	lib, err := e.native.loadVersion(dir)
 	if err != nil {
 		return nil, shared.Errorf(shared.KindEngineMissing, "cannot load version %s of the engine library from %s: %w", shared.EngineVersion, dir, err)
 	}
@@ -44,7 +43,7 @@ func Open(dir string) (*Engine, error) {
 	if !fits(version, shared.EngineVersion) {
 		return nil, shared.Errorf(shared.KindEngineMissing, "the engine library in %s is version %s, but this build needs %s; run `firstframe engine install`", dir, version, shared.EngineVersion)
 	}
-	if err := e.native.load(base, lib); err != nil {
+	if err := e.native.load(lib); err != nil {
 		return nil, shared.Errorf(shared.KindEngineMissing, "the engine library in %s is damaged: %w", dir, err)
 	}
 	if err := llama.Load(dir); err != nil {
@@ -54,10 +53,6 @@ func Open(dir string) (*Engine, error) {
 		return nil, err
 	}
 	e.log = newLogTap()
-	e.onTensor = purego.NewCallback(func(tensor, _ uintptr) uintptr {
-		e.loading.tensor(tensor)
-		return 0
-	})
 	e.onProgress = purego.NewCallback(func(done float32, _ uintptr) bool {
 		return e.loading.progress(done)
 	})
