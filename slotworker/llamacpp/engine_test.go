@@ -122,8 +122,8 @@ func TestPiecesAreRemembered(t *testing.T) {
 	if len(first) == 0 || &first[0] != &m.Piece(token, false)[0] {
 		t.Error("a piece was asked for twice")
 	}
-	if grown := append(first, 'x'); len(m.Piece(token, false)) != len(grown)-1 {
-		t.Error("appending to a piece changed it")
+	if cap(first) != len(first) {
+		t.Error("appending to a piece would write behind it")
 	}
 	if special := m.Piece(m.BOS(), true); string(special) != "<s>" || len(m.Piece(m.BOS(), false)) != 0 {
 		t.Errorf("the special token is %q", special)
