@@ -1,0 +1,106 @@
+// Command modelgen writes a GGUF model with random weights, for benchmarks that
+// need a model of a certain size but not its answers:
+//
+//	go run ./shared/gguf/ggufwrite/modelgen -bytes 300MB -o model.gguf
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/firstframe/firstframe/shared/gguf"
+	"github.com/firstframe/firstframe/shared/gguf/ggufwrite"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "modelgen:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var (
+		m         ggufwrite.Model
+		size      = flag.String("bytes", "", "wanted size of the weights, such as 300MB or 1GiB")
+		out       = flag.String("o", "", "file to write")
+		tokenizer = flag.String("tokenizer", "testdata/models/storyteller-f16.gguf", "model whose tokenizer is copied")
+		kind      = flag.String("kind", string(ggufwrite.Llama), "llama, window or recurrent")
+	)
+	flag.IntVar(&m.Layers, "layers", 0, "number of layers (0: to fit)")
+	flag.IntVar(&m.Embedding, "embedding", 0, "width (0: to fit)")
+	flag.IntVar(&m.Heads, "heads", 0, "attention heads (0: of 64 numbers each)")
+	flag.IntVar(&m.HeadsKV, "heads-kv", 0, "key and value heads (0: a quarter)")
+	flag.IntVar(&m.FeedForward, "feed-forward", 0, "width of the feed forward (0: to fit)")
+	flag.IntVar(&m.Context, "context", 0, "trained context length (0: 8192)")
+	flag.IntVar(&m.WindowSize, "window", 0, "tokens that a windowed layer sees (0: 64)")
+	flag.Uint64Var(&m.Seed, "seed", 1, "seed of the weights")
+	flag.Parse()
+	if *out == "" || flag.NArg() != 0 {
+		flag.Usage()
+		return fmt.Errorf("-o is needed, and nothing but flags")
+	}
+	m.Kind = ggufwrite.Kind(*kind)
+	if *size != "" {
+		n, err := parseSize(*size)
+		if err != nil {
+			return err
+		}
+		m.TargetBytes = n
+	}
+	header, err := gguf.ReadFile(*tokenizer)
+	if err != nil {
+		return err
+	}
+	m.Tokenizer = ggufwrite.CopyKeys(header, "tokenizer.")
+	return write(m, *out)
+}
+
+// write makes the file under its final name only once it is whole.
+func write(m ggufwrite.Model, path string) (err error) {
+	model, err := m.Build()
+	if err != nil {
+		return err
+	}
+	part := path + ".part"
+	file, err := os.Create(part)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(part) // the first error counts
+		}
+	}()
+	if err := model.Write(file); err != nil {
+		_ = file.Close() // the first error counts
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Rename(part, path)
+}
+
+// parseSize reads a number of bytes with a unit.
+func parseSize(s string) (int64, error) {
+	units := []struct {
+		name  string
+		bytes int64
+	}{
+		{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"", 1},
+	}
+	for _, u := range units {
+		if number, ok := strings.CutSuffix(s, u.name); ok {
+			n, err := strconv.ParseInt(number, 10, 64)
+			if err != nil || n <= 0 || n > 1<<50/u.bytes {
+				return 0, fmt.Errorf("size %q is not a number and a unit such as MB or GiB", s)
+			}
+			return n * u.bytes, nil
+		}
+	}
+	return 0, nil // the last unit always matches
+}
