@@ -177,6 +177,33 @@ func TestDigestsAreSharedAndKept(t *testing.T) {
 	})
 }
 
+func TestFileThatChangesWhileItIsHashedIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := twoSlots()
+		cfg.StateDir = t.TempDir()
+		r := newRig(t, cfg, func(r *rig) {
+			r.files.during = func(path string) {
+				if err := os.WriteFile(path, []byte("something else altogether"), 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		_, _, err := r.ask(t.Context(), "a")
+		if e := wantKind(t, err, shared.KindModelFile); !strings.Contains(e.Text(), "changed while it was read") {
+			t.Errorf("the error is %v", e)
+		}
+		path := r.slot("a").ModelPath
+		r.end()
+		key, err := fileKeyOf(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rev, ok := openDigestCache(cfg.StateDir).lookup(key); ok {
+			t.Errorf("the digest %s of neither state was kept", rev)
+		}
+	})
+}
+
 func TestCloseEndsHashing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, twoSlots(), func(r *rig) { r.files.hashing = time.Hour })

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,7 +22,8 @@ type fakeFiles struct {
 	mu      sync.Mutex
 	models  map[string]fakeModel
 	hashed  map[string]int
-	hashing time.Duration // how long a digest takes
+	hashing time.Duration     // how long a digest takes
+	during  func(path string) // happens while a file is hashed
 }
 
 type fakeModel struct {
@@ -54,6 +56,9 @@ func (f *fakeFiles) Digest(ctx context.Context, path string, progress func(done,
 	f.hashed[path]++
 	f.mu.Unlock()
 	progress(1, 2)
+	if f.during != nil {
+		f.during(path)
+	}
 	if err := pause(ctx, f.hashing); err != nil {
 		return "", err
 	}
@@ -214,6 +219,8 @@ type fakeWorker struct {
 	phases     shared.Phases
 	activation shared.ActivateResult
 	wrong      bool // proves another identity
+	astray     bool // answers requests with another identity
+	deaf       bool // calls do not notice the end of the process
 }
 
 func (w *fakeWorker) rule(ok bool, text string) {
@@ -254,15 +261,21 @@ func (w *fakeWorker) call(ctx context.Context, name string, f func(context.Conte
 	go func() {
 		select {
 		case <-w.proc.done:
-			cancel(gone)
+			if !w.deaf {
+				cancel(gone)
+			}
 		case <-stop:
 		}
 	}()
 	err := f(ctx)
-	if err != nil && context.Cause(ctx) != nil {
-		err = context.Cause(ctx)
+	switch cause := context.Cause(ctx); {
+	case err == nil || cause == nil:
+		return err
+	case errors.Is(cause, gone):
+		return gone
+	default: // like an RPC, it does not tell the cause
+		return &shared.Error{Kind: shared.KindOf(ctx.Err()), Message: "the call's context has ended"}
 	}
-	return err
 }
 
 func hook(ctx context.Context, f func(context.Context) error) error {
@@ -349,6 +362,9 @@ func (w *fakeWorker) Generate(ctx context.Context, req shared.GenerateRequest, e
 		var err error
 		res, err = generate(ctx, req, emit)
 		res.Identity = w.id
+		if w.astray {
+			res.Identity.Precision = "F32"
+		}
 		return err
 	})
 	if err != nil {

@@ -269,8 +269,8 @@ func TestWrongIdentityIsNeverServed(t *testing.T) {
 			}
 		}
 		w := r.launcher.process("a").worker
-		if r.launcher.launched("a") != 1 || w.count("prefetch") != 1 {
-			t.Error("a wrong model was loaded again")
+		if r.launcher.launched("a") != 1 || w.count("prefetch") != 1 || w.count("activate") != 0 {
+			t.Error("a wrong model was loaded again, or got as far as the engine")
 		}
 		synctest.Wait()
 		if info := r.slot("a"); info.Status != shared.SlotEmpty || info.HostBufferID != "" || info.LastError == "" || w.holds() {
@@ -282,6 +282,19 @@ func TestWrongIdentityIsNeverServed(t *testing.T) {
 			t.Errorf("prepare by hand after the repair: %v", err)
 		}
 		r.mustAsk("a")
+	})
+}
+
+func TestAnswerOfAnotherIdentityIsAnError(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, twoSlots(), func(r *rig) {
+			r.launcher.script = func(_ string, _ int, w *fakeWorker) { w.astray = true }
+		})
+		defer r.end()
+		_, _, err := r.ask(t.Context(), "a")
+		if e := wantKind(t, err, shared.KindIdentity); e.Field != "precision" {
+			t.Errorf("the error names field %q", e.Field)
+		}
 	})
 }
 
