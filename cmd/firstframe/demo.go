@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,8 +23,10 @@ const (
 	demoPrompt = "Tell me a story about a fox."
 	demoTokens = 72
 	demoDrain  = time.Second
-	demoQ8     = "story-q8"
-	demoF16    = "story-f16"
+	// One thread: the model is so small that threads wait for each other longer than they compute.
+	demoThreads = 1
+	demoQ8      = "story-q8"
+	demoF16     = "story-f16"
 )
 
 func (a *app) demoCmd() *cobra.Command {
@@ -50,7 +51,7 @@ func demoSlots(dir string) []shared.SlotSpec {
 		return shared.SlotSpec{
 			SlotID: id, Model: "storyteller", ModelPath: filepath.Join(dir, file), Device: "cpu", Transfer: transfer,
 			ContextTokens: 1024, Parallel: 1, PageTokens: 64, KVType: "f16", PrefillChunk: 512,
-			Threads: runtime.NumCPU(), OnMiss: shared.OnMissWait,
+			Threads: demoThreads, OnMiss: shared.OnMissWait,
 		}
 	}
 	return []shared.SlotSpec{slot(demoQ8, models.Q8, shared.TransferMmap), slot(demoF16, models.F16, shared.TransferPageable)}
