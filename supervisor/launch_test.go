@@ -260,6 +260,11 @@ func TestCancelledBeforeItIsStarted(t *testing.T) {
 	if _, err := l.Launch(ctx, "ok"); shared.KindOf(err) != shared.KindCancelled {
 		t.Errorf("got %v of kind %v", err, shared.KindOf(err))
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.live) != 0 {
+		t.Error("it was started all the same")
+	}
 }
 
 func TestKilledWorker(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"testing"
@@ -125,4 +126,33 @@ func TestReapKillsSurvivors(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("it was not killed")
 	}
+}
+
+func TestNoDescriptorIsLeaked(t *testing.T) {
+	// The collector would close forgotten files.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	l := newTestLauncher(t)
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	round := func() {
+		for _, slot := range []string{"crash", "brief", "garbage"} {
+			if _, err := l.Launch(t.Context(), slot); err == nil {
+				t.Fatalf("%s started", slot)
+			}
+		}
+		p := launch(t, l, "ok")
+		p.Stop(within(t, 20*time.Second), 0)
+		awaitDone(t, p)
+	}
+	round() // what the runtime opens once is open now
+	before := open()
+	for range 3 {
+		round()
+	}
+	eventually(t, "all descriptors of ended workers are closed", func() bool { return open() <= before })
 }
