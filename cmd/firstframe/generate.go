@@ -119,12 +119,12 @@ func (a *app) generate(ctx context.Context, f generateFlags, prompt string) erro
 	}
 	frontend, done, err := a.attach(ctx)
 	if err != nil {
-		return a.report(f, err)
+		return a.endStream(f, err)
 	}
 	defer done()
 	m, text, err := a.stream(ctx, frontend, req, f)
 	if err != nil {
-		return a.report(f, err)
+		return a.endStream(f, err)
 	}
 	switch {
 	case f.json:
@@ -177,26 +177,22 @@ func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.G
 	return m, all.String(), err
 }
 
-// report prints an error in the form that was asked for.
-func (a *app) report(f generateFlags, err error) error {
-	switch {
-	case f.json:
-		if printErr := a.printJSON(toFailure(err, false)); printErr != nil {
-			return printErr
-		}
-		return &silentError{err}
+// endStream prints the terminal event of a request that failed. A pending answer
+// is an answer: it is printed whatever the form.
+func (a *app) endStream(f generateFlags, err error) error {
+	switch pending := shared.KindOf(err) == shared.KindPending; {
 	case f.ndjson:
 		if printErr := a.event(toFailure(err, true)); printErr != nil {
 			return printErr
 		}
-		return &silentError{err}
-	case shared.KindOf(err) == shared.KindPending:
+	case pending && !f.json:
 		if printErr := a.printJSON(toFailure(err, false)); printErr != nil {
 			return printErr
 		}
-		return &silentError{err}
+	default:
+		return err
 	}
-	return err
+	return &silentError{err}
 }
 
 func (a *app) event(v any) error { return writeEvent(a.out, v) }

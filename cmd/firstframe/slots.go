@@ -14,11 +14,14 @@ import (
 
 type slotsJSON struct {
 	Slots   []slotJSON        `json:"slots"`
-	Aliases map[string]string `json:"aliases,omitempty"`
+	Aliases map[string]string `json:"aliases"`
 }
 
 func toSlotsJSON(l shared.SlotList) slotsJSON {
 	doc := slotsJSON{Slots: []slotJSON{}, Aliases: l.Aliases}
+	if doc.Aliases == nil {
+		doc.Aliases = map[string]string{}
+	}
 	for _, s := range l.Slots {
 		doc.Slots = append(doc.Slots, toSlotJSON(s))
 	}
@@ -30,6 +33,7 @@ func (a *app) slotsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slots",
 		Short: "Show the slots of the running supervisor",
+		Long:  "Show the slots of the running supervisor. The exit code is 1 when one of them cannot be served.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			frontend, done, err := a.attach(cmd.Context())
@@ -45,9 +49,14 @@ func (a *app) slotsCmd() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.printJSON(toSlotsJSON(list))
+				err = a.printJSON(toSlotsJSON(list))
+			} else {
+				err = slotTable(a.out, list)
 			}
-			return slotTable(a.out, list)
+			if err == nil {
+				err = slotsInError(list)
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; with --watch one document a line")
@@ -71,6 +80,17 @@ func (a *app) watchSlots(ctx context.Context, f shared.Frontend, asJSON bool) er
 		return nil // Ctrl-C is how one leaves
 	}
 	return err
+}
+
+// slotsInError fails the command when a slot cannot be served. An error that a
+// restart has mended since is no reason.
+func slotsInError(l shared.SlotList) error {
+	for _, s := range l.Slots {
+		if s.Process == shared.ProcessFailed || s.Status == shared.SlotEmpty && s.LastError != "" {
+			return &silentError{shared.Errorf(shared.KindUnavailable, "slot %s is in error", s.SlotID)}
+		}
+	}
+	return nil
 }
 
 // slotTable prints one line a slot, and the errors below it.
