@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -155,4 +156,24 @@ func TestNoDescriptorIsLeaked(t *testing.T) {
 		round()
 	}
 	eventually(t, "all descriptors of ended workers are closed", func() bool { return open() <= before })
+}
+
+func TestAttachToSomebodyWhoDoesNotAnswer(t *testing.T) {
+	s := startTestSupervisor(t)
+	signalTo(t, s.cmd.Process.Pid, syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, _, err := Attach(ctx, s.dir, nil)
+		failed <- err
+	}()
+	select {
+	case err := <-failed:
+		if shared.KindOf(err) != shared.KindDeadline {
+			t.Errorf("got %v of kind %v", err, shared.KindOf(err))
+		}
+	case <-within(t, 10*time.Second).Done(): // half of what gRPC alone would take
+		t.Error("it still waits")
+	}
 }
