@@ -194,3 +194,20 @@ func TestChooseTakesTheSlotThatServesSoonest(t *testing.T) {
 		}
 	}
 }
+
+func TestExitInfoSaysHowAndWhy(t *testing.T) {
+	tail := []string{"GGML_ASSERT(x) failed", "more"}
+	for _, c := range []struct {
+		exit ExitInfo
+		want string
+	}{
+		{ExitInfo{Code: 3}, "exit code 3"},
+		{ExitInfo{Code: 3, LogTail: tail}, "exit code 3: GGML_ASSERT(x) failed"},
+		{ExitInfo{Signal: "aborted", LogTail: tail}, "signal aborted: GGML_ASSERT(x) failed"},
+		{ExitInfo{Signal: "killed", LogTail: tail}, "signal killed"},
+	} {
+		if got := c.exit.Cause(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
