@@ -60,15 +60,30 @@ func startTestSupervisor(t *testing.T) *testSupervisor {
 	return s
 }
 
+// stopProcess sends SIGSTOP and returns when every thread has obeyed.
+func stopProcess(t *testing.T, pid int) {
+	t.Helper()
+	signalTo(t, pid, syscall.SIGSTOP)
+	eventually(t, "the process is stopped", func() bool {
+		threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+		if err != nil || len(threads) == 0 {
+			return false
+		}
+		for _, path := range threads {
+			text, err := os.ReadFile(path)
+			state, _, parseErr := parseProcStat(string(text))
+			if err != nil || parseErr != nil || state != "T" {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 func TestKilledSupervisorLeavesNoWorker(t *testing.T) {
 	s := startTestSupervisor(t)
 	stopped := s.workers["ok/0"].PID
-	signalTo(t, stopped, syscall.SIGSTOP)
-	eventually(t, "the worker is stopped", func() bool {
-		text, err := os.ReadFile("/proc/" + strconv.Itoa(stopped) + "/stat")
-		state, _, parseErr := parseProcStat(string(text))
-		return err == nil && parseErr == nil && state == "T"
-	})
+	stopProcess(t, stopped)
 	if _, err := OpenStateDir(s.dir); shared.KindOf(err) != shared.KindConfig {
 		t.Errorf("a second supervisor got %v", err)
 	}
@@ -160,7 +175,7 @@ func TestNoDescriptorIsLeaked(t *testing.T) {
 
 func TestAttachToSomebodyWhoDoesNotAnswer(t *testing.T) {
 	s := startTestSupervisor(t)
-	signalTo(t, s.cmd.Process.Pid, syscall.SIGSTOP)
+	stopProcess(t, s.cmd.Process.Pid)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	failed := make(chan error, 1)
