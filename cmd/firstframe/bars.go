@@ -142,7 +142,7 @@ func (b *bars) line(name string, at, d, whole time.Duration, codes ...string) {
 	if cells >= 1 {
 		cells += portion(at, whole)*barWidth - float64(start) // it ends where the next one begins
 	}
-	bar := b.bar(cells, d > 0)
+	bar := b.bar(min(cells, float64(barWidth-start)), d > 0)
 	if bar != "" {
 		bar = "  " + strings.Repeat(" ", start) + b.paint(bar, codes...)
 	}
@@ -154,7 +154,7 @@ func (b *bars) line(name string, at, d, whole time.Duration, codes ...string) {
 func (b *bars) axis(m shared.Measured) {
 	left, line, right := b.pick("└", "+"), b.pick("─", "-"), b.pick("┘", "+")
 	label := " first chunk " + strings.TrimSpace(millis(m.FirstChunk)) + " "
-	rest := barWidth - 2 - len(label)
+	rest := max(barWidth-2-len(label), 0)
 	fmt.Fprintf(b.out, "%s%s\n", strings.Repeat(" ", nameWidth+12+2),
 		b.paint(left+strings.Repeat(line, rest/2)+label+strings.Repeat(line, rest-rest/2)+right, ansiFaint))
 }

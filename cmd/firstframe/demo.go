@@ -46,53 +46,62 @@ func (a *app) demoCmd() *cobra.Command {
 // demoSlots are the two slots of the demonstration; nothing is loaded before a
 // request asks for it.
 func demoSlots(dir string) []shared.SlotSpec {
-	slot := func(id, file string, transfer shared.Transfer) shared.SlotSpec {
-		return shared.SlotSpec{
-			SlotID: id, Model: "storyteller", ModelPath: filepath.Join(dir, file), Device: "cpu", Transfer: transfer,
-			ContextTokens: 1024, Parallel: 1, PageTokens: 64, KVType: "f16", PrefillChunk: 512,
-			Threads: demoThreads, OnMiss: shared.OnMissWait,
-		}
+	return []shared.SlotSpec{
+		ownSlot(demoQ8, "storyteller", filepath.Join(dir, models.Q8), shared.TransferMmap, demoThreads),
+		ownSlot(demoF16, "storyteller", filepath.Join(dir, models.F16), shared.TransferPageable, demoThreads),
 	}
-	return []shared.SlotSpec{slot(demoQ8, models.Q8, shared.TransferMmap), slot(demoF16, models.F16, shared.TransferPageable)}
 }
 
-// withModels writes the embedded models to a folder that is removed afterwards.
-func withModels(run func(dir string) error) (err error) {
+// ownSlot is a slot of a supervisor that a command runs for itself.
+func ownSlot(id, model, path string, transfer shared.Transfer, threads int) shared.SlotSpec {
+	return shared.SlotSpec{
+		SlotID: id, Model: model, ModelPath: path, Device: "cpu", Transfer: transfer,
+		ContextTokens: 1024, Parallel: 1, PageTokens: 64, KVType: "f16", PrefillChunk: 512,
+		Threads: threads, OnMiss: shared.OnMissWait,
+	}
+}
+
+// withTempDir runs with a folder that is removed afterwards.
+func withTempDir(run func(dir string) error) error {
 	dir, err := os.MkdirTemp("", "ff") // short, since paths of sockets are
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	for _, name := range []string{models.Q8, models.F16} {
-		data, err := fs.ReadFile(models.Files(), name)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			return err
-		}
-	}
-	return run(dir)
+	return errors.Join(run(dir), os.RemoveAll(dir))
 }
 
-// withDemoStack runs a supervisor of its own with the embedded models.
-func (a *app) withDemoStack(ctx context.Context, run func(f shared.Frontend) error) error {
-	return withModels(func(dir string) (err error) {
-		s, err := a.startStack(ctx, stackConfig{
-			stateDir: filepath.Join(dir, "s"), slots: demoSlots(dir), logger: hclog.NewNullLogger(), drain: demoDrain,
-		})
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, s.close()) }()
-		// Reading the files is part of declaring slots, not of a request.
-		for _, slot := range demoSlots(dir) {
-			if _, err := s.Resolve(ctx, shared.Requirement{SlotID: slot.SlotID}); err != nil {
+// withModels runs with a folder that has the embedded models in it.
+func withModels(run func(dir string) error) error {
+	return withTempDir(func(dir string) error {
+		for _, name := range []string{models.Q8, models.F16} {
+			data, err := fs.ReadFile(models.Files(), name)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 				return err
 			}
 		}
-		return run(s)
+		return run(dir)
 	})
+}
+
+// withStack runs with a supervisor of its own, once the identities of its slots
+// are known: reading the files is part of declaring slots, not of a request.
+func (a *app) withStack(ctx context.Context, stateDir string, slots []shared.SlotSpec, run func(f shared.Frontend) error) error {
+	if a.frontend != nil {
+		return run(a.frontend)
+	}
+	s, err := a.startStack(ctx, stackConfig{stateDir: stateDir, slots: slots, logger: hclog.NewNullLogger(), drain: demoDrain})
+	if err != nil {
+		return err
+	}
+	for _, slot := range slots {
+		if _, err := s.Resolve(ctx, shared.Requirement{SlotID: slot.SlotID}); err != nil {
+			return errors.Join(err, s.close())
+		}
+	}
+	return errors.Join(run(s), s.close())
 }
 
 type demoStep struct {
@@ -114,7 +123,7 @@ func (a *app) demo(ctx context.Context, asJSON bool) error {
 	doc := benchJSON{Benchmark: benchmarkName}
 	show := newBars(a.out)
 	var done []compared
-	err := a.withDemoStack(ctx, func(f shared.Frontend) error {
+	err := a.withDemo(ctx, func(f shared.Frontend) error {
 		if !asJSON {
 			demoIntroduction(show)
 		}
@@ -153,6 +162,12 @@ func (a *app) demo(ctx context.Context, asJSON bool) error {
 	_, err = fmt.Fprintln(a.out, "\n  Next: firstframe serve -c testdata/hcl/demo.hcl, and in another terminal\n"+
 		"        firstframe generate --model storyteller --precision F16 \"Hello!\"")
 	return err
+}
+
+func (a *app) withDemo(ctx context.Context, run func(f shared.Frontend) error) error {
+	return withModels(func(dir string) error {
+		return a.withStack(ctx, filepath.Join(dir, "s"), demoSlots(dir), run)
+	})
 }
 
 func demoIntroduction(show *bars) {

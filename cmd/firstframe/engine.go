@@ -95,7 +95,7 @@ func (a *app) engineCmd() *cobra.Command {
 		dir, err := enginelib.Locate(ctx)
 		return engineJSON{Dir: dir}, err
 	})
-	cmd.AddCommand(install, verify, path)
+	cmd.AddCommand(install, verify, path, a.probeCmd())
 	return cmd
 }
 

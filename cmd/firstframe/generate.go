@@ -69,9 +69,6 @@ func (a *app) generateCmd() *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "print one JSON document instead of text")
 	flags.BoolVar(&f.ndjson, "ndjson", false, "print one JSON event a line")
 	flags.BoolVar(&f.phases, "phases", false, "draw the phases to standard error afterwards")
-	cmd.MarkFlagsMutuallyExclusive("slot", "model")
-	cmd.MarkFlagsMutuallyExclusive("json", "ndjson")
-	cmd.MarkFlagsMutuallyExclusive("raw", "system")
 	return cmd
 }
 
@@ -80,6 +77,18 @@ func (f generateFlags) request(prompt string) (shared.GenerateRequest, error) {
 	case "", shared.OnMissWait, shared.OnMissPending, shared.OnMissFail:
 	default:
 		return shared.GenerateRequest{}, &usageError{errors.New("--on-miss is wait, pending or fail")}
+	}
+	for _, both := range []struct {
+		set   bool
+		names string
+	}{
+		{f.requirement.SlotID != "" && f.requirement.Model != "", "--slot and --model"},
+		{f.json && f.ndjson, "--json and --ndjson"},
+		{f.raw && f.system != "", "--raw and --system"},
+	} {
+		if both.set {
+			return shared.GenerateRequest{}, &usageError{errors.New(both.names + " exclude each other")}
+		}
 	}
 	if f.maxTokens < 0 || f.deadline < 0 || f.topK < 0 {
 		return shared.GenerateRequest{}, &usageError{errors.New("--max-tokens, --top-k and --deadline cannot be negative")}
@@ -155,10 +164,17 @@ type chunkJSON struct {
 func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.GenerateRequest, f generateFlags) (shared.Measured, string, error) {
 	var all strings.Builder
 	out := bufio.NewWriter(a.out)
+	wait := a.newWaiting()
+	defer wait.clear()
 	m, err := shared.GenerateAtEdge(ctx, frontend, time.Now(), req, func(c shared.Chunk) error {
-		switch {
-		case c.Text == "":
+		if c.Progress != nil {
+			wait.show(c.SlotID, *c.Progress)
+		}
+		if c.Text == "" {
 			return nil
+		}
+		wait.clear()
+		switch {
 		case f.json:
 			all.WriteString(c.Text)
 			return nil

@@ -38,13 +38,9 @@ func (a *app) slotOp(use, short string, op func(context.Context, shared.Frontend
 func (a *app) prepareCmd() *cobra.Command {
 	return a.slotOp("prepare", "Make a slot resident and wait until it is",
 		func(ctx context.Context, f shared.Frontend, slot string) (shared.SlotInfo, error) {
-			stage := ""
-			return f.Prepare(ctx, slot, func(p shared.Progress) {
-				if p.Stage != stage {
-					stage = p.Stage
-					a.progressf("%s: %s", slot, stage)
-				}
-			})
+			wait := a.newWaiting()
+			defer wait.clear()
+			return f.Prepare(ctx, slot, func(p shared.Progress) { wait.show(slot, p) })
 		})
 }
 
