@@ -99,6 +99,9 @@ func TestKilledSupervisorLeavesNoWorker(t *testing.T) {
 		t.Errorf("attaching to the dead supervisor gave %v", err)
 	}
 
+	if err := s.cmd.Wait(); err == nil {
+		t.Error("the supervisor was not killed")
+	}
 	// Killed processes leave sockets and records; the next supervisor does not.
 	state := openTestStateDir(t, s.dir)
 	found, err := state.Reap(t.Context())
