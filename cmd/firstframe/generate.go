@@ -132,6 +132,11 @@ func (a *app) generate(ctx context.Context, f generateFlags, prompt string) erro
 	}
 	defer done()
 	m, text, err := a.stream(ctx, frontend, req, f)
+	if !f.json && !f.ndjson && text != "" && !strings.HasSuffix(text, "\n") {
+		if _, writeErr := io.WriteString(a.out, "\n"); err == nil {
+			err = writeErr
+		}
+	}
 	if err != nil {
 		return a.endStream(f, err)
 	}
@@ -144,8 +149,6 @@ func (a *app) generate(ctx context.Context, f generateFlags, prompt string) erro
 		doc := toResultJSON(m)
 		doc.Type = "done"
 		err = a.event(doc)
-	case !strings.HasSuffix(text, "\n"):
-		_, err = io.WriteString(a.out, "\n")
 	}
 	if f.phases {
 		newBars(a.errOut).request(m)

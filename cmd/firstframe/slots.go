@@ -33,7 +33,6 @@ func (a *app) slotsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slots",
 		Short: "Show the slots of the running supervisor",
-		Long:  "Show the slots of the running supervisor. The exit code is 1 when one of them cannot be served.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			frontend, done, err := a.attach(cmd.Context())
@@ -49,14 +48,9 @@ func (a *app) slotsCmd() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				err = a.printJSON(toSlotsJSON(list))
-			} else {
-				err = slotTable(a.out, list)
+				return a.printJSON(toSlotsJSON(list))
 			}
-			if err == nil {
-				err = slotsInError(list)
-			}
-			return err
+			return slotTable(a.out, list)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; with --watch one document a line")
@@ -80,17 +74,6 @@ func (a *app) watchSlots(ctx context.Context, f shared.Frontend, asJSON bool) er
 		return nil // Ctrl-C is how one leaves
 	}
 	return err
-}
-
-// slotsInError fails the command when a slot cannot be served. An error that a
-// restart has mended since is no reason.
-func slotsInError(l shared.SlotList) error {
-	for _, s := range l.Slots {
-		if s.Process == shared.ProcessFailed || s.Status == shared.SlotEmpty && s.LastError != "" {
-			return &silentError{shared.Errorf(shared.KindUnavailable, "slot %s is in error", s.SlotID)}
-		}
-	}
-	return nil
 }
 
 // slotTable prints one line a slot, and the errors below it.
