@@ -19,7 +19,7 @@ func TestRequestsWaitForTheDigest(t *testing.T) {
 		_, _, err := r.ask(t.Context(), "a", onMiss(shared.OnMissFail))
 		wantKind(t, err, shared.KindNotResident)
 		_, _, err = r.ask(t.Context(), "a", onMiss(shared.OnMissPending))
-		if e := wantKind(t, err, shared.KindPending); e.RetryAfter <= 0 {
+		if e := errorOf(t, err, shared.KindPending); e.RetryAfter <= 0 {
 			t.Errorf("no retry-after: %+v", e)
 		}
 		_, _, err = r.ask(t.Context(), "a", deadline(time.Second))
@@ -78,13 +78,13 @@ func TestWrongDeclarationKeepsTheSlotEmpty(t *testing.T) {
 			t.Errorf("%q does not show the digest %s", a.LastError, digest)
 		}
 		_, _, err := r.ask(t.Context(), "a")
-		if e := wantKind(t, err, shared.KindIdentity); e.SlotID != "a" {
+		if e := errorOf(t, err, shared.KindIdentity); e.SlotID != "a" {
 			t.Errorf("the error names slot %q", e.SlotID)
 		}
 		_, err = r.Prepare(t.Context(), "a", nil)
 		wantKind(t, err, shared.KindIdentity)
 		_, _, err = r.ask(t.Context(), "c")
-		if e := wantKind(t, err, shared.KindIdentity); e.Field != "precision" {
+		if e := errorOf(t, err, shared.KindIdentity); e.Field != "precision" {
 			t.Errorf("the error names field %q", e.Field)
 		}
 		if n := r.files.hashed[r.slot("c").ModelPath]; n != 0 {
@@ -189,7 +189,7 @@ func TestFileThatChangesWhileItIsHashedIsRefused(t *testing.T) {
 			}
 		})
 		_, _, err := r.ask(t.Context(), "a")
-		if e := wantKind(t, err, shared.KindModelFile); !strings.Contains(e.Text(), "changed while it was read") {
+		if e := errorOf(t, err, shared.KindModelFile); !strings.Contains(e.Text(), "changed while it was read") {
 			t.Errorf("the error is %v", e)
 		}
 		path := r.slot("a").ModelPath

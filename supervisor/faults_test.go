@@ -100,7 +100,7 @@ func TestCrashLoopEndsInFailedAndRestartRevives(t *testing.T) {
 		defer r.end()
 		start := time.Now()
 		_, _, err := r.ask(t.Context(), "a")
-		e := wantKind(t, err, shared.KindUnavailable)
+		e := errorOf(t, err, shared.KindUnavailable)
 		if !strings.Contains(e.Text(), "signal aborted") || len(e.LogTail) == 0 {
 			t.Errorf("the error does not say how the worker ended: %+v", e)
 		}
@@ -167,7 +167,7 @@ func TestWorkerLostAfterTheFirstChunkIsTheEnd(t *testing.T) {
 		})
 		defer r.end()
 		_, text, err := r.ask(t.Context(), "a")
-		e := wantKind(t, err, shared.KindWorkerLost)
+		e := errorOf(t, err, shared.KindWorkerLost)
 		if !strings.Contains(e.Text(), "signal aborted") || len(e.LogTail) != 2 || e.SlotID != "a" {
 			t.Errorf("the error is %+v", e)
 		}
@@ -261,7 +261,7 @@ func TestWrongIdentityIsNeverServed(t *testing.T) {
 		defer r.end()
 		for range 2 {
 			_, _, err := r.ask(t.Context(), "a")
-			if e := wantKind(t, err, shared.KindIdentity); e.Field != "model_revision" {
+			if e := errorOf(t, err, shared.KindIdentity); e.Field != "model_revision" {
 				t.Errorf("the error names field %q", e.Field)
 			}
 		}
@@ -289,7 +289,7 @@ func TestAnswerOfAnotherIdentityIsAnError(t *testing.T) {
 		})
 		defer r.end()
 		_, _, err := r.ask(t.Context(), "a")
-		if e := wantKind(t, err, shared.KindIdentity); e.Field != "precision" {
+		if e := errorOf(t, err, shared.KindIdentity); e.Field != "precision" {
 			t.Errorf("the error names field %q", e.Field)
 		}
 	})

@@ -218,7 +218,7 @@ func TestHangingStartDelaysNobody(t *testing.T) {
 	default:
 	}
 	cancel()
-	<-failed
+	_ = <-failed
 	other.Stop(within(t, 20*time.Second), 0)
 }
 

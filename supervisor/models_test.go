@@ -45,7 +45,7 @@ func TestIdentityOfRealModels(t *testing.T) {
 	_, err = s.Resolve(t.Context(), shared.Requirement{SlotID: "gone"})
 	wantKind(t, err, shared.KindModelFile)
 	_, err = s.Resolve(t.Context(), shared.Requirement{SlotID: "lie"})
-	e := wantKind(t, err, shared.KindIdentity)
+	e := errorOf(t, err, shared.KindIdentity)
 	cached := openDigestCache(cfg.StateDir)
 	key, err := fileKeyOf(cfg.Slots[3].ModelPath)
 	if err != nil {
@@ -56,11 +56,11 @@ func TestIdentityOfRealModels(t *testing.T) {
 		t.Errorf("%q does not show both digests; cached %q", e.Text(), revision)
 	}
 	_, err = s.Resolve(t.Context(), shared.Requirement{Model: "storyteller", Precision: "Q4_K_M"})
-	if e = wantKind(t, err, shared.KindNotFound); e.Field != "precision" || e.Candidates[0].SlotID != "a" || !strings.Contains(e.Text(), "slot gone is in error") {
+	if e = errorOf(t, err, shared.KindNotFound); e.Field != "precision" || e.Candidates[0].SlotID != "a" || !strings.Contains(e.Text(), "slot gone is in error") {
 		t.Errorf("the error is %+v", e)
 	}
 	_, err = s.Resolve(t.Context(), shared.Requirement{Model: "storyteller"})
-	if e = wantKind(t, err, shared.KindAmbiguous); e.Field != "precision" || len(e.Candidates) != 2 {
+	if e = errorOf(t, err, shared.KindAmbiguous); e.Field != "precision" || len(e.Candidates) != 2 {
 		t.Errorf("the error is %+v", e)
 	}
 	// A refused slot does not start a worker, whatever is asked of it.

@@ -100,7 +100,7 @@ func TestEvictWaitsForRequestsAndThenCancels(t *testing.T) {
 		if err := <-short; err != nil {
 			t.Errorf("the request that had time to end: %v", err)
 		}
-		e := wantKind(t, <-long, shared.KindCancelled)
+		e := errorOf(t, <-long, shared.KindCancelled)
 		if !strings.Contains(e.Text(), "evicted") {
 			t.Errorf("the cancelled request is told %q", e.Text())
 		}

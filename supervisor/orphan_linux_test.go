@@ -95,13 +95,13 @@ func TestKilledSupervisorLeavesNoWorker(t *testing.T) {
 			t.Errorf("%s is not gone within a second", id)
 		}
 	}
+	if err := s.cmd.Wait(); err == nil {
+		t.Error("the supervisor was not killed")
+	}
 	if _, _, err := Attach(t.Context(), s.dir, nil); shared.KindOf(err) != shared.KindUnavailable {
 		t.Errorf("attaching to the dead supervisor gave %v", err)
 	}
 
-	if err := s.cmd.Wait(); err == nil {
-		t.Error("the supervisor was not killed")
-	}
 	// Killed processes leave sockets and records; the next supervisor does not.
 	state := openTestStateDir(t, s.dir)
 	found, err := state.Reap(t.Context())

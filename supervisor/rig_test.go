@@ -136,7 +136,13 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-func wantKind(t *testing.T, err error, kind shared.Kind) *shared.Error {
+func wantKind(t *testing.T, err error, kind shared.Kind) {
+	t.Helper()
+	_ = errorOf(t, err, kind)
+}
+
+// errorOf gives an error that has to be of a kind.
+func errorOf(t *testing.T, err error, kind shared.Kind) *shared.Error {
 	t.Helper()
 	e := shared.AsError(err, "", "")
 	if e == nil || e.Kind != kind {
