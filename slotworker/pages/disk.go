@@ -60,12 +60,8 @@ func (d *disk) open(ctx context.Context) ([]listed, error) {
 		if err := d.join(); err != nil {
 			return err
 		}
-		// What goes here is in nobody's index yet.
-		if _, _, err := d.shrink(0); err != nil {
-			return err
-		}
-		var err error
-		pages, err = d.list()
+		s, err := d.shrink(0) // what goes here is in nobody's index yet
+		pages = s.kept
 		return err
 	})
 	slices.SortFunc(pages, func(a, b listed) int { return b.used.Compare(a.used) })
@@ -95,35 +91,40 @@ func (d *disk) list() ([]listed, error) {
 	return pages, nil
 }
 
+// shrunk is a directory after shrink.
+type shrunk struct {
+	usage
+	kept    []listed
+	removed []fileName
+}
+
 // shrink counts the directory anew and removes the pages that were not used for
 // the longest time, until room bytes more fit below the limit. It then goes
 // somewhat further, so that not every write has to list the directory. The
 // directory must be locked.
-func (d *disk) shrink(room int64) (removed []fileName, u usage, err error) {
-	pages, err := d.list()
-	if err != nil {
-		return nil, usage{}, err
+func (d *disk) shrink(room int64) (s shrunk, err error) {
+	if s.kept, err = d.list(); err != nil {
+		return s, err
 	}
-	for _, p := range pages {
-		u.bytes += p.bytes
-		u.files++
+	for _, p := range s.kept {
+		s.bytes += p.bytes
+		s.files++
 	}
-	if d.over(u, room) {
+	if d.over(s.usage, room) {
 		room += d.limit / 16
-		slices.SortFunc(pages, func(a, b listed) int { return a.used.Compare(b.used) })
-		for _, p := range pages {
-			if !d.over(u, room) {
-				break
-			}
-			if err = ignoreMissing(d.ops.Remove(opEvict, d.path(p.name))); err != nil {
-				break
-			}
-			removed = append(removed, p.name)
-			u.bytes -= p.bytes
-			u.files--
-		}
+		slices.SortFunc(s.kept, func(a, b listed) int { return a.used.Compare(b.used) })
 	}
-	return removed, u, errors.Join(err, d.book(u))
+	for len(s.kept) > 0 && d.over(s.usage, room) {
+		p := s.kept[0]
+		if err = ignoreMissing(d.ops.Remove(opEvict, d.path(p.name))); err != nil {
+			break
+		}
+		s.kept = s.kept[1:]
+		s.removed = append(s.removed, p.name)
+		s.bytes -= p.bytes
+		s.files--
+	}
+	return s, errors.Join(err, d.book(s.usage))
 }
 
 // book writes the sum down. The directory must be locked.
@@ -163,7 +164,9 @@ func (d *disk) charge(ctx context.Context, bytes int64) (removed []fileName, err
 		}
 		u, ok := d.readUsage()
 		if !ok || d.over(u, bytes) {
-			if removed, u, err = d.shrink(bytes); err != nil {
+			s, err := d.shrink(bytes)
+			removed, u = s.removed, s.usage
+			if err != nil {
 				return err
 			}
 		}
@@ -199,7 +202,7 @@ func (d *disk) recount(ctx context.Context) error {
 		if err := d.join(); err != nil {
 			return err
 		}
-		_, _, err := d.shrink(0)
+		_, err := d.shrink(0)
 		return err
 	})
 }
