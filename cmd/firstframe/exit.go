@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -121,7 +122,10 @@ func hints(err error) []string {
 	}
 	var lines []string
 	for _, c := range e.Candidates {
-		lines = append(lines, fmt.Sprintf("  slot %s: model %s, %s", c.SlotID, c.Model, c.Identity))
+		// A slot that has an alias too may be a candidate twice.
+		if line := fmt.Sprintf("  slot %s: model %s, %s", c.SlotID, c.Model, c.Identity); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
 	}
 	for _, l := range e.LogTail {
 		lines = append(lines, "  log: "+l)
