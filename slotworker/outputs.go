@@ -87,7 +87,7 @@ func openLifeline() (*lifeline, error) {
 	if err := unix.Fstat(lifelineFD, &stat); err != nil {
 		return nil, fmt.Errorf("fd %d is not the supervisor's lifeline: %w", lifelineFD, err)
 	}
-	if kind := uint32(stat.Mode) & unix.S_IFMT; kind != unix.S_IFIFO && kind != unix.S_IFSOCK {
+	if kind := stat.Mode & unix.S_IFMT; kind != unix.S_IFIFO && kind != unix.S_IFSOCK {
 		return nil, fmt.Errorf("fd %d is not the supervisor's lifeline but a file", lifelineFD)
 	}
 	unix.CloseOnExec(lifelineFD)

@@ -147,9 +147,10 @@ func tagBody(s string, m mark) (body, after string, err error) {
 	for i := 0; i < len(s); i++ {
 		switch {
 		case quote != 0:
-			if s[i] == '\\' {
+			switch s[i] {
+			case '\\':
 				i++
-			} else if s[i] == quote {
+			case quote:
 				quote = 0
 			}
 		case strings.HasPrefix(s[i:], m.close):
