@@ -10,7 +10,7 @@ import (
 // does not give are 0.
 type Geometry struct {
 	Architecture string
-	Layers       int
+	Layers       int // without those that only guess further ahead
 	Embedding    int
 	FeedForward  int
 	// Heads and HeadsKV are the largest over the layers. When the layers differ
@@ -36,7 +36,7 @@ func (f *File) Geometry() Geometry {
 	arch := f.Architecture()
 	g := Geometry{
 		Architecture:  arch,
-		Layers:        f.archInt("block_count"),
+		Layers:        f.archInt("block_count") - f.archInt("nextn_predict_layers"),
 		Embedding:     f.archInt("embedding_length"),
 		FeedForward:   f.archInt("feed_forward_length"),
 		Heads:         f.archInt("attention.head_count"),
