@@ -68,7 +68,8 @@ const serving = "serving"
 type server struct {
 	cmd    *exec.Cmd
 	stderr *bytes.Buffer
-	ended  chan error
+	ended  chan struct{} // err is set by then
+	err    error
 }
 
 // serveCommand starts `firstframe serve` and goes on when it says that it is
@@ -81,7 +82,7 @@ func serveCommand(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := scriptCommand(ts, append([]string{"serve"}, args...)...)
 	stdout, err := cmd.StdoutPipe()
 	ts.Check(err)
-	s.stderr, s.ended = &bytes.Buffer{}, make(chan error, 1)
+	s.stderr, s.ended = &bytes.Buffer{}, make(chan struct{})
 	cmd.Stderr = s.stderr
 	ts.Check(cmd.Start())
 	s.cmd = cmd
@@ -95,8 +96,9 @@ func serveCommand(ts *testscript.TestScript, neg bool, args []string) {
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			s.ended <- cmd.Wait()
-			ts.Fatalf("serve ended before it was ready: %v\n%s", err, s.stderr)
+			s.err = cmd.Wait()
+			close(s.ended)
+			ts.Fatalf("serve ended before it was ready: %v\n%s", s.err, s.stderr)
 		}
 		ts.Logf("%s", line)
 		if strings.HasPrefix(line, "ready") {
@@ -105,7 +107,8 @@ func serveCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, lines)
-		s.ended <- cmd.Wait()
+		s.err = cmd.Wait()
+		close(s.ended)
 	}()
 }
 
@@ -116,10 +119,10 @@ func stopCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: stop, after serve")
 	}
 	ts.Check(s.cmd.Process.Signal(os.Interrupt))
-	err := <-s.ended
+	<-s.ended
 	s.cmd = nil
-	if err != nil {
-		ts.Fatalf("serve did not end well: %v\n%s", err, s.stderr)
+	if s.err != nil {
+		ts.Fatalf("serve did not end well: %v\n%s", s.err, s.stderr)
 	}
 }
 
