@@ -153,6 +153,14 @@ func TestIndexTrustsNoDigest(t *testing.T) {
 	if x.find(space, w.link, 1, w.tokens) != nil || x.why(space, w.link, 1, w.tokens) != ReasonPageIndex {
 		t.Error("a page is taken for one at another place")
 	}
+	// A tail after another prefix whose hash is the same.
+	weak := newIndex(newChain(testPage, false, func(Hash, []int32) Hash { return Hash{} }))
+	a, b := &Prompt{chain: weak.chain, tokens: seq(1, 6)}, &Prompt{chain: weak.chain, tokens: join(seq(2, 4), seq(1, 6)[4:])}
+	w = wantTail(space, a, 6)
+	weak.insert(space, w.prev, w.link, 1, w.tokens)
+	if weak.tailAfter(space, a, 1) == nil || weak.tailAfter(space, b, 1) != nil {
+		t.Error("a tail is taken for one after another prefix")
+	}
 	// Of several pages the one that differs least names the reason.
 	w = wantTail(space, p, 7)
 	far, near := space, space

@@ -224,8 +224,15 @@ func TestQueueGivesWayToMemory(t *testing.T) {
 	if st := r.Stats(); st.Queued.Pages != 3 || st.Dropped != 5 || st.Host.Pages != 4 {
 		t.Errorf("%+v", st)
 	}
+	p := r.Lookup(Query{Prompt: r.NewPrompt(seq(0, 5))})
+	r.check(p, seq(0, 5))
+	if p.Tokens != 4 {
+		t.Errorf("%d tokens of the page that is being written were restored", p.Tokens)
+	}
+	r.Release(p, Used)
 	close(block)
 	r.flush()
+	checkBooks(t, r)
 	r.close()
 	fresh := open(t, testConfig(cfg.Dir))
 	for g, want := range map[int]int{0: 4, 1: 0, 5: 0, 6: 4, 8: 4} {
