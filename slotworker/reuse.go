@@ -135,12 +135,11 @@ func (s *scheduler) query(r *request) pages.Query {
 func (s *scheduler) fetchPages(ctx context.Context, r *request) {
 	r.pages = s.store.NewPrompt(r.prompt)
 	r.plan = s.store.Lookup(s.query(r))
-	if r.plan.More {
-		s.store.Load(ctx, r.plan)
-	}
-	if r.plan.DiskTokens == 0 {
+	if !r.plan.More {
 		s.dropPlan(r) // what is in memory is looked up when the request's turn comes
+		return
 	}
+	s.store.Load(ctx, r.plan) // the plan now holds what was there, or knows why it was not
 }
 
 func (s *scheduler) dropPlan(r *request) {
