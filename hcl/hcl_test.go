@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -34,15 +33,15 @@ func TestDemoFile(t *testing.T) {
 	want := []shared.SlotSpec{{
 		SlotID: "story", Model: "storyteller", ModelPath: "../testdata/models/storyteller-q8_0.gguf",
 		DeclaredSHA256:    "89b019474aa81e5c299e0ed32d19d49460c3bf19d8aca446fadf19b8f4c730c8",
-		DeclaredPrecision: "Q8_0", Device: "cpu", Transfer: "auto", ContextTokens: 2048, Parallel: 4,
+		DeclaredPrecision: "Q8_0", Device: "cpu", Threads: 1, Transfer: "auto", ContextTokens: 2048, Parallel: 4,
 		PageTokens: 64, KVType: "f16", PrefillChunk: 512, Preload: true, OnMiss: "wait",
 	}, {
 		SlotID: "story-f16", Model: "storyteller", ModelPath: "../testdata/models/storyteller-f16.gguf",
 		DeclaredSHA256:    "32e52065a5b1e29c0f6fea6b19618951d5e46aeeac08fbba2e7622ec93b32ac3",
-		DeclaredPrecision: "F16", Device: "cpu", Transfer: "pageable", ContextTokens: 2048, Parallel: 1,
+		DeclaredPrecision: "F16", Device: "cpu", Threads: 1, Transfer: "pageable", ContextTokens: 2048, Parallel: 1,
 		PageTokens: 64, KVType: "f16", PrefillChunk: 512, Preload: true, OnMiss: "wait",
 	}}
-	if diff := cmp.Diff(want, cfg.Slots, cmpopts.IgnoreFields(shared.SlotSpec{}, "Threads")); diff != "" {
+	if diff := cmp.Diff(want, cfg.Slots); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(map[string]string{"gpt-4o-mini": "story"}, cfg.Aliases); diff != "" {

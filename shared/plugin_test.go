@@ -122,7 +122,9 @@ func TestEmitErrorCancelsTheOtherSide(t *testing.T) {
 		if !errors.Is(err, mine) {
 			t.Errorf("got %v", err)
 		}
-		<-stopped
+		if err := <-stopped; err == nil {
+			t.Error("the other side was not cancelled")
+		}
 	})
 }
 

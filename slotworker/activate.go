@@ -109,10 +109,7 @@ func (w *Worker) build(ctx context.Context, host *hostBuffer, expected shared.Id
 		return nil, res, err
 	}
 	res.Canary = time.Since(begin)
-	r.deviceBytes = r.scheduler.deviceBytes
-	if host.transfer != shared.TransferMmap {
-		r.deviceBytes += model.Info().WeightBytes
-	}
+	r.deviceBytes = model.Info().OwnBytes + r.scheduler.deviceBytes
 	res.Identity = identity
 	res.DeviceBytes = r.deviceBytes
 	res.ContextTokens = r.spec.ContextTokens

@@ -27,8 +27,8 @@ func bothTransfers(t *testing.T, f func(*testing.T, shared.Transfer)) {
 func randomFile(t *testing.T) (path string, content []byte) {
 	t.Helper()
 	content = make([]byte, 9*hostBlock+12345)
-	for i := range content {
-		content[i] = byte(rand.Uint32())
+	if _, err := rand.NewChaCha8([32]byte{}).Read(content); err != nil {
+		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), "model")
 	if err := os.WriteFile(path, content, 0o600); err != nil {

@@ -31,7 +31,7 @@ func TestConfigValidate(t *testing.T) {
 	} {
 		c := good()
 		spoil(&c)
-		e := wantKind(t, c.Validate(), shared.KindConfig)
+		e := errorOf(t, c.Validate(), shared.KindConfig)
 		if e.Field != field {
 			t.Errorf("the error names field %q, want %q: %v", e.Field, field, e)
 		}

@@ -19,7 +19,7 @@ func TestRequestsWaitForTheDigest(t *testing.T) {
 		_, _, err := r.ask(t.Context(), "a", onMiss(shared.OnMissFail))
 		wantKind(t, err, shared.KindNotResident)
 		_, _, err = r.ask(t.Context(), "a", onMiss(shared.OnMissPending))
-		if e := wantKind(t, err, shared.KindPending); e.RetryAfter <= 0 {
+		if e := errorOf(t, err, shared.KindPending); e.RetryAfter <= 0 {
 			t.Errorf("no retry-after: %+v", e)
 		}
 		_, _, err = r.ask(t.Context(), "a", deadline(time.Second))
@@ -78,13 +78,13 @@ func TestWrongDeclarationKeepsTheSlotEmpty(t *testing.T) {
 			t.Errorf("%q does not show the digest %s", a.LastError, digest)
 		}
 		_, _, err := r.ask(t.Context(), "a")
-		if e := wantKind(t, err, shared.KindIdentity); e.SlotID != "a" {
+		if e := errorOf(t, err, shared.KindIdentity); e.SlotID != "a" {
 			t.Errorf("the error names slot %q", e.SlotID)
 		}
 		_, err = r.Prepare(t.Context(), "a", nil)
 		wantKind(t, err, shared.KindIdentity)
 		_, _, err = r.ask(t.Context(), "c")
-		if e := wantKind(t, err, shared.KindIdentity); e.Field != "precision" {
+		if e := errorOf(t, err, shared.KindIdentity); e.Field != "precision" {
 			t.Errorf("the error names field %q", e.Field)
 		}
 		if n := r.files.hashed[r.slot("c").ModelPath]; n != 0 {
@@ -174,6 +174,33 @@ func TestDigestsAreSharedAndKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		again("the file was replaced", 1)
+	})
+}
+
+func TestFileThatChangesWhileItIsHashedIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := twoSlots()
+		cfg.StateDir = t.TempDir()
+		r := newRig(t, cfg, func(r *rig) {
+			r.files.during = func(path string) {
+				if err := os.WriteFile(path, []byte("something else altogether"), 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		_, _, err := r.ask(t.Context(), "a")
+		if e := errorOf(t, err, shared.KindModelFile); !strings.Contains(e.Text(), "changed while it was read") {
+			t.Errorf("the error is %v", e)
+		}
+		path := r.slot("a").ModelPath
+		r.end()
+		key, err := fileKeyOf(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rev, ok := openDigestCache(cfg.StateDir).lookup(key); ok {
+			t.Errorf("the digest %s of neither state was kept", rev)
+		}
 	})
 }
 

@@ -56,6 +56,32 @@ func FuzzDigestCache(f *testing.F) {
 	})
 }
 
+func TestDigestIsForgottenWhenTheFileChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	write := func(text string) fileKey {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		key, err := fileKeyOf(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	c := openDigestCache("")
+	first := write("short")
+	if err := c.store(first, "sha256:x"); err != nil {
+		t.Fatal(err)
+	}
+	second := write("not so short")
+	if rev, ok := c.lookup(second); ok {
+		t.Errorf("the changed file has the old digest %s", rev)
+	}
+	if _, ok := c.lookup(first); !ok {
+		t.Error("the digest is gone before there is another")
+	}
+}
+
 func TestAtomicWriteLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
 	if err := writeFileAtomic(filepath.Join(dir, "none", "x"), nil); err == nil {

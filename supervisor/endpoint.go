@@ -83,6 +83,9 @@ func Serve(cfg EndpointConfig) (*Endpoint, error) {
 	}
 	go func() {
 		err := server.Serve(listener)
+		if errors.Is(err, grpc.ErrServerStopped) {
+			err = nil // Close came first
+		}
 		if err != nil {
 			log.Error("the endpoint does not accept connections any more", "error", err)
 		}

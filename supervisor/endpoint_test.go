@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -258,26 +257,6 @@ func FuzzParseEndpoint(f *testing.F) {
 			t.Errorf("accepted %+v", rec)
 		}
 	})
-}
-
-func TestAttachToSomebodyWhoDoesNotAnswer(t *testing.T) {
-	s := startTestSupervisor(t)
-	signalTo(t, s.cmd.Process.Pid, syscall.SIGSTOP)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	failed := make(chan error, 1)
-	go func() {
-		_, _, err := Attach(ctx, s.dir, nil)
-		failed <- err
-	}()
-	select {
-	case err := <-failed:
-		if shared.KindOf(err) != shared.KindDeadline {
-			t.Errorf("got %v of kind %v", err, shared.KindOf(err))
-		}
-	case <-within(t, 10*time.Second).Done(): // half of what gRPC alone would take
-		t.Error("it still waits")
-	}
 }
 
 func BenchmarkAttach(b *testing.B) {

@@ -2,16 +2,9 @@ package supervisor
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
-	"os"
-	"path/filepath"
+	"errors"
 	"sync"
-	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -21,7 +14,8 @@ type fakeFiles struct {
 	mu      sync.Mutex
 	models  map[string]fakeModel
 	hashed  map[string]int
-	hashing time.Duration // how long a digest takes
+	hashing time.Duration     // how long a digest takes
+	during  func(path string) // happens while a file is hashed
 }
 
 type fakeModel struct {
@@ -54,6 +48,9 @@ func (f *fakeFiles) Digest(ctx context.Context, path string, progress func(done,
 	f.hashed[path]++
 	f.mu.Unlock()
 	progress(1, 2)
+	if f.during != nil {
+		f.during(path)
+	}
 	if err := pause(ctx, f.hashing); err != nil {
 		return "", err
 	}
@@ -84,117 +81,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// fakeLauncher starts fakeWorkers and watches that the rules are kept.
-type fakeLauncher struct {
-	mu       sync.Mutex
-	alive    map[string]*fakeProcess // by slot
-	launches map[string]int
-	broken   []string // rules that were broken
-
-	// launch may delay or fail a start.
-	launch func(ctx context.Context, slotID string, n int) error
-	// script prepares a new worker.
-	script func(slotID string, n int, w *fakeWorker)
-}
-
-func newFakeLauncher() *fakeLauncher {
-	return &fakeLauncher{alive: map[string]*fakeProcess{}, launches: map[string]int{}}
-}
-
-func (l *fakeLauncher) rule(ok bool, text string) {
-	if !ok {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.broken = append(l.broken, text)
-	}
-}
-
-func (l *fakeLauncher) Launch(ctx context.Context, slotID string) (Process, error) {
-	l.mu.Lock()
-	l.launches[slotID]++
-	n := l.launches[slotID]
-	launch, script, old := l.launch, l.script, l.alive[slotID]
-	l.mu.Unlock()
-	l.rule(old == nil, "two processes for slot "+slotID)
-	if launch != nil {
-		if err := launch(ctx, slotID, n); err != nil {
-			return nil, err
-		}
-	}
-	p := &fakeProcess{launcher: l, slotID: slotID, pid: 1000*n + 1, done: make(chan struct{})}
-	p.worker = &fakeWorker{proc: p}
-	if script != nil {
-		script(slotID, n, p.worker)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.alive[slotID] = p
-	return p, nil
-}
-
-func (l *fakeLauncher) process(slotID string) *fakeProcess {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.alive[slotID]
-}
-
-func (l *fakeLauncher) launched(slotID string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.launches[slotID]
-}
-
-// fakeProcess ends when it is told to.
-type fakeProcess struct {
-	launcher *fakeLauncher
-	slotID   string
-	pid      int
-	worker   *fakeWorker
-	once     sync.Once
-	done     chan struct{}
-	exit     ExitInfo
-	// immortal makes it outlive every attempt to end it.
-	immortal bool
-	// slowWorker delays whoever asks for the worker.
-	slowWorker time.Duration
-}
-
-func (p *fakeProcess) Worker() shared.Worker {
-	if p.slowWorker > 0 {
-		<-time.After(p.slowWorker)
-	}
-	return p.worker
-}
-func (p *fakeProcess) PID() int              { return p.pid }
-func (p *fakeProcess) Done() <-chan struct{} { return p.done }
-func (p *fakeProcess) Exit() ExitInfo        { return p.exit }
-
-func (p *fakeProcess) die(info ExitInfo) {
-	p.once.Do(func() {
-		p.exit = info
-		p.launcher.mu.Lock()
-		delete(p.launcher.alive, p.slotID)
-		p.launcher.mu.Unlock()
-		close(p.done)
-	})
-}
-
-func (p *fakeProcess) Stop(ctx context.Context, drain time.Duration) {
-	if p.immortal {
-		<-ctx.Done()
-		return
-	}
-	deadline := time.NewTimer(drain)
-	defer deadline.Stop()
-	select {
-	case <-p.worker.idle():
-	case <-deadline.C:
-	case <-ctx.Done():
-	case <-p.done:
-	}
-	p.die(ExitInfo{Signal: "killed"})
-}
-
 // fakeWorker keeps to the contract, and notes when the supervisor does not.
 type fakeWorker struct {
 	proc *fakeProcess
@@ -214,6 +100,8 @@ type fakeWorker struct {
 	phases     shared.Phases
 	activation shared.ActivateResult
 	wrong      bool // proves another identity
+	astray     bool // answers requests with another identity
+	deaf       bool // calls do not notice the end of the process
 }
 
 func (w *fakeWorker) rule(ok bool, text string) {
@@ -254,15 +142,21 @@ func (w *fakeWorker) call(ctx context.Context, name string, f func(context.Conte
 	go func() {
 		select {
 		case <-w.proc.done:
-			cancel(gone)
+			if !w.deaf {
+				cancel(gone)
+			}
 		case <-stop:
 		}
 	}()
 	err := f(ctx)
-	if err != nil && context.Cause(ctx) != nil {
-		err = context.Cause(ctx)
+	switch cause := context.Cause(ctx); {
+	case err == nil || cause == nil:
+		return err
+	case errors.Is(cause, gone):
+		return gone
+	default: // like an RPC, it does not tell the cause
+		return &shared.Error{Kind: shared.KindOf(ctx.Err()), Message: "the call's context has ended"}
 	}
-	return err
 }
 
 func hook(ctx context.Context, f func(context.Context) error) error {
@@ -349,6 +243,9 @@ func (w *fakeWorker) Generate(ctx context.Context, req shared.GenerateRequest, e
 		var err error
 		res, err = generate(ctx, req, emit)
 		res.Identity = w.id
+		if w.astray {
+			res.Identity.Precision = "F32"
+		}
 		return err
 	})
 	if err != nil {
@@ -419,134 +316,4 @@ func (w *fakeWorker) count(call string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.calls[call]
-}
-
-// rig is a supervisor with fakes around it. It is made inside a bubble.
-type rig struct {
-	*Supervisor
-	t        *testing.T
-	launcher *fakeLauncher
-	files    *fakeFiles
-}
-
-// rigSlot declares a slot of a model with a precision; slots of the same pair
-// share a file, and so an identity.
-func rigSlot(id, model, precision string) shared.SlotSpec {
-	return shared.SlotSpec{SlotID: id, Model: model, ModelPath: model + "-" + precision, Device: "cpu", Transfer: shared.TransferMmap, ContextTokens: 256, Parallel: 1}
-}
-
-func newRig(t *testing.T, cfg Config, setUp func(*rig)) *rig {
-	t.Helper()
-	r := &rig{
-		t: t, launcher: newFakeLauncher(),
-		files: &fakeFiles{models: map[string]fakeModel{}, hashed: map[string]int{}},
-	}
-	dir := t.TempDir()
-	for i := range cfg.Slots {
-		spec := &cfg.Slots[i]
-		name := spec.ModelPath
-		spec.ModelPath = filepath.Join(dir, name)
-		if err := os.WriteFile(spec.ModelPath, []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		precision := name[len(spec.Model)+1:]
-		r.files.models[spec.ModelPath] = fakeModel{precision: precision, digest: fmt.Sprintf("%x", sha256.Sum256([]byte(name)))}
-	}
-	cfg.Launcher = r.launcher
-	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
-	}
-	if setUp != nil {
-		setUp(r)
-	}
-	s, err := newSupervisor(cfg, r.files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Supervisor = s
-	return r
-}
-
-// end closes the supervisor and checks what has to be true of every run.
-func (r *rig) end() {
-	r.t.Helper()
-	synctest.Wait()
-	for _, info := range r.list().Slots {
-		if info.InFlight != 0 {
-			r.t.Errorf("slot %s has %d leases out at the end", info.SlotID, info.InFlight)
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if err := r.Close(ctx); err != nil {
-		r.t.Errorf("close: %v", err)
-	}
-	r.launcher.mu.Lock()
-	defer r.launcher.mu.Unlock()
-	if len(r.launcher.alive) > 0 {
-		r.t.Errorf("processes are left: %v", r.launcher.alive)
-	}
-	for _, text := range r.launcher.broken {
-		r.t.Errorf("a rule was broken: %s", text)
-	}
-}
-
-func (r *rig) slot(id string) shared.SlotInfo {
-	r.t.Helper()
-	for _, info := range r.list().Slots {
-		if info.SlotID == id {
-			return info
-		}
-	}
-	r.t.Fatalf("no slot %s", id)
-	return shared.SlotInfo{}
-}
-
-// ask sends a short request to a slot.
-func (r *rig) ask(ctx context.Context, slotID string, change ...func(*shared.GenerateRequest)) (shared.Result, string, error) {
-	req := shared.GenerateRequest{Requirement: shared.Requirement{SlotID: slotID}, Prompt: "tell me"}
-	for _, f := range change {
-		f(&req)
-	}
-	text := ""
-	res, err := r.Generate(ctx, req, func(c shared.Chunk) error {
-		text += c.Text
-		return nil
-	})
-	return res, text, err
-}
-
-func (r *rig) mustAsk(slotID string, change ...func(*shared.GenerateRequest)) shared.Result {
-	r.t.Helper()
-	res, text, err := r.ask(r.t.Context(), slotID, change...)
-	if err != nil {
-		r.t.Fatalf("a request on %s failed: %v", slotID, err)
-	}
-	if text != "once upon a time" {
-		r.t.Errorf("the text is %q", text)
-	}
-	return res
-}
-
-func onMiss(m shared.OnMiss) func(*shared.GenerateRequest) {
-	return func(r *shared.GenerateRequest) { r.OnMiss = m }
-}
-
-func deadline(d time.Duration) func(*shared.GenerateRequest) {
-	return func(r *shared.GenerateRequest) { r.Deadline = d }
-}
-
-// bubble runs a test on a clock that moves only when everybody waits.
-func bubble(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, f)
-}
-
-func wantKind(t *testing.T, err error, kind shared.Kind) *shared.Error {
-	t.Helper()
-	e := shared.AsError(err, "", "")
-	if e == nil || e.Kind != kind {
-		t.Fatalf("the error is %v, want kind %s", err, kind)
-	}
-	return e
 }

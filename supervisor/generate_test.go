@@ -70,14 +70,14 @@ func TestOnMiss(t *testing.T) {
 		defer r.end()
 		synctest.Wait()
 		_, _, err := r.ask(t.Context(), "a", onMiss(shared.OnMissFail))
-		if e := wantKind(t, err, shared.KindNotResident); e.SlotID != "a" {
+		if e := errorOf(t, err, shared.KindNotResident); e.SlotID != "a" {
 			t.Errorf("the error names slot %q", e.SlotID)
 		}
 		if r.launcher.launched("a") != 0 {
 			t.Error("a request that does not wait started a preparation")
 		}
 		_, _, err = r.ask(t.Context(), "a", onMiss(shared.OnMissPending))
-		if e := wantKind(t, err, shared.KindPending); e.RetryAfter <= 0 || e.SlotID != "a" {
+		if e := errorOf(t, err, shared.KindPending); e.RetryAfter <= 0 || e.SlotID != "a" {
 			t.Errorf("the pending answer is %+v", e)
 		}
 		time.Sleep(4 * time.Second)
@@ -200,7 +200,7 @@ func TestInvalidRequests(t *testing.T) {
 			"on_miss":    func(q *shared.GenerateRequest) { q.OnMiss = "perhaps" },
 		} {
 			_, _, err := r.ask(t.Context(), "a", change)
-			if e := wantKind(t, err, shared.KindInvalid); e.Field != field {
+			if e := errorOf(t, err, shared.KindInvalid); e.Field != field {
 				t.Errorf("the error names field %q, want %q", e.Field, field)
 			}
 		}

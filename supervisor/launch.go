@@ -21,6 +21,10 @@ import (
 // SIGKILL. Only one that is stuck inside the kernel takes longer.
 const endPatience = 5 * time.Second
 
+// exitPatience is how long a process whose connection is gone may take to exit
+// by itself, which tells more about it than our signal.
+const exitPatience = time.Second
+
 // maxLogBytes is the size from which a worker's log is set aside at a start.
 const maxLogBytes = 4 << 20
 
@@ -127,6 +131,9 @@ func (l *WorkerLauncher) Launch(ctx context.Context, slotID string) (Process, er
 	p.client = plugin.NewClient(l.clientConfig(p))
 	go p.connect()
 	if err := p.awaitAnswer(ctx, l.ctx); err != nil {
+		if errors.Is(err, errEndedEarly) {
+			p.awaitExit(ctx)
+		}
 		p.kill()
 		return nil, l.launchError(p, err)
 	}

@@ -218,7 +218,7 @@ func TestHangingStartDelaysNobody(t *testing.T) {
 	default:
 	}
 	cancel()
-	<-failed
+	_ = <-failed
 	other.Stop(within(t, 20*time.Second), 0)
 }
 
@@ -259,6 +259,11 @@ func TestCancelledBeforeItIsStarted(t *testing.T) {
 	cancel()
 	if _, err := l.Launch(ctx, "ok"); shared.KindOf(err) != shared.KindCancelled {
 		t.Errorf("got %v of kind %v", err, shared.KindOf(err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.live) != 0 {
+		t.Error("it was started all the same")
 	}
 }
 

@@ -189,7 +189,7 @@ func (t *transition) onEvict(e evEvict) {
 	t.wanted = false
 	t.refuseWaiters(refusal(shared.KindUnavailable, "the slot was evicted while the request waited for it"))
 	switch {
-	case t.status == shared.SlotEmpty && !(e.dropHost && t.host):
+	case t.status == shared.SlotEmpty && (!e.dropHost || !t.host):
 		t.do(actDone{e.call})
 		return
 	case t.status == shared.SlotEmpty:

@@ -2,10 +2,12 @@ package supervisor
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"testing"
@@ -58,15 +60,30 @@ func startTestSupervisor(t *testing.T) *testSupervisor {
 	return s
 }
 
+// stopProcess sends SIGSTOP and returns when every thread has obeyed.
+func stopProcess(t *testing.T, pid int) {
+	t.Helper()
+	signalTo(t, pid, syscall.SIGSTOP)
+	eventually(t, "the process is stopped", func() bool {
+		threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+		if err != nil || len(threads) == 0 {
+			return false
+		}
+		for _, path := range threads {
+			text, err := os.ReadFile(path)
+			state, _, parseErr := parseProcStat(string(text))
+			if err != nil || parseErr != nil || state != "T" {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 func TestKilledSupervisorLeavesNoWorker(t *testing.T) {
 	s := startTestSupervisor(t)
 	stopped := s.workers["ok/0"].PID
-	signalTo(t, stopped, syscall.SIGSTOP)
-	eventually(t, "the worker is stopped", func() bool {
-		text, err := os.ReadFile("/proc/" + strconv.Itoa(stopped) + "/stat")
-		state, _, parseErr := parseProcStat(string(text))
-		return err == nil && parseErr == nil && state == "T"
-	})
+	stopProcess(t, stopped)
 	if _, err := OpenStateDir(s.dir); shared.KindOf(err) != shared.KindConfig {
 		t.Errorf("a second supervisor got %v", err)
 	}
@@ -77,6 +94,9 @@ func TestKilledSupervisorLeavesNoWorker(t *testing.T) {
 		if err := p.awaitGone(deadline); err != nil {
 			t.Errorf("%s is not gone within a second", id)
 		}
+	}
+	if err := s.cmd.Wait(); err == nil {
+		t.Error("the supervisor was not killed")
 	}
 	if _, _, err := Attach(t.Context(), s.dir, nil); shared.KindOf(err) != shared.KindUnavailable {
 		t.Errorf("attaching to the dead supervisor gave %v", err)
@@ -124,5 +144,54 @@ func TestReapKillsSurvivors(t *testing.T) {
 	}
 	if err := <-ended; err == nil {
 		t.Error("it was not killed")
+	}
+}
+
+func TestNoDescriptorIsLeaked(t *testing.T) {
+	// The collector would close forgotten files.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	l := newTestLauncher(t)
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	round := func() {
+		for _, slot := range []string{"crash", "brief", "garbage"} {
+			if _, err := l.Launch(t.Context(), slot); err == nil {
+				t.Fatalf("%s started", slot)
+			}
+		}
+		p := launch(t, l, "ok")
+		p.Stop(within(t, 20*time.Second), 0)
+		awaitDone(t, p)
+	}
+	round() // what the runtime opens once is open now
+	before := open()
+	for range 3 {
+		round()
+	}
+	eventually(t, "all descriptors of ended workers are closed", func() bool { return open() <= before })
+}
+
+func TestAttachToSomebodyWhoDoesNotAnswer(t *testing.T) {
+	s := startTestSupervisor(t)
+	stopProcess(t, s.cmd.Process.Pid)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, _, err := Attach(ctx, s.dir, nil)
+		failed <- err
+	}()
+	select {
+	case err := <-failed:
+		if shared.KindOf(err) != shared.KindDeadline {
+			t.Errorf("got %v of kind %v", err, shared.KindOf(err))
+		}
+	case <-within(t, 10*time.Second).Done(): // half of what gRPC alone would take
+		t.Error("it still waits")
 	}
 }

@@ -354,6 +354,9 @@ func (o *owner) publish() {
 // process. A slot that goes from request to request is not news.
 func (o *owner) logChange(before slotState, ev event) {
 	after := &o.state
+	if before.process != after.process {
+		o.log.Info("process changed", o.because(ev, "from", before.process, "to", after.process, "epoch", after.epoch)...)
+	}
 	if before.status != after.status {
 		level, enabled := hclog.Info, o.log.IsInfo
 		if before.status.Ready() && after.status.Ready() {
@@ -362,9 +365,6 @@ func (o *owner) logChange(before slotState, ev event) {
 		if enabled() {
 			o.log.Log(level, "slot changed", o.because(ev, "from", before.status, "to", after.status)...)
 		}
-	}
-	if before.process != after.process {
-		o.log.Info("process changed", o.because(ev, "from", before.process, "to", after.process, "epoch", after.epoch)...)
 	}
 	if before.lastErr != after.lastErr && after.lastErr != nil {
 		o.log.Warn("slot failed", o.because(ev, "error", after.lastErr.Text())...)

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
@@ -50,12 +49,11 @@ func (e ExitInfo) String() string {
 	return fmt.Sprintf("exit code %d", e.Code)
 }
 
-// Cause adds the first line of the log tail, which is the most telling one.
+// Cause adds the first line of the log tail, which is the most telling one. A
+// process that was killed from outside could not write down why.
 func (e ExitInfo) Cause() string {
-	for _, line := range e.LogTail {
-		if line = strings.TrimSpace(line); line != "" {
-			return e.String() + ": " + line
-		}
+	if len(e.LogTail) == 0 || e.Signal == "killed" {
+		return e.String()
 	}
-	return e.String()
+	return e.String() + ": " + e.LogTail[0]
 }

@@ -39,7 +39,7 @@ func parseProcStat(text string) (state, ticks string, err error) {
 		return "", "", errProcStat
 	}
 	fields := strings.Fields(text[end+1:])
-	const stateField, startField = 3 - 3, 22 - 3
+	const stateField, startField = 0, 22 - 3
 	if len(fields) <= startField {
 		return "", "", errProcStat
 	}

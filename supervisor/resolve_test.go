@@ -129,7 +129,7 @@ func TestResolveErrorsNameWhatThereIs(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := s.resolve(c.req)
-			e := wantKind(t, err, c.kind)
+			e := errorOf(t, err, c.kind)
 			if e.Field != c.field {
 				t.Errorf("field %q, want %q", e.Field, c.field)
 			}
@@ -158,7 +158,7 @@ func TestAmbiguityNamesAllFieldsWhenOneIsNotEnough(t *testing.T) {
 	z.identity.ModelRevision, y.identity.ModelRevision = x.identity.ModelRevision, x.identity.ModelRevision
 	y.identity.LayoutRevision = "sha256:other"
 	_, _, err := declaredAs(t, nil, x, y, z).resolve(shared.Requirement{Model: "m"})
-	if e := wantKind(t, err, shared.KindAmbiguous); e.Field != "precision, layout_revision" {
+	if e := errorOf(t, err, shared.KindAmbiguous); e.Field != "precision, layout_revision" {
 		t.Errorf("field %q", e.Field)
 	}
 }
@@ -214,17 +214,17 @@ func TestSlotInErrorIsNamedWhenItWouldHaveMatched(t *testing.T) {
 	}
 	// Nothing is known of its file: it may be what is asked for, or not.
 	_, _, err := s.resolve(shared.Requirement{Model: "story", Precision: "Q8_0"})
-	if e := wantKind(t, err, shared.KindNotFound); !strings.Contains(e.Text(), "slot good") || !strings.Contains(e.Text(), "slot bad is in error: declared x") {
+	if e := errorOf(t, err, shared.KindNotFound); !strings.Contains(e.Text(), "slot good") || !strings.Contains(e.Text(), "slot bad is in error: declared x") {
 		t.Errorf("the error is %+v", e)
 	}
 	s.slots[0].identity = identityOf("story", "Q8_0")
 	_, _, err = s.resolve(shared.Requirement{Model: "story", Precision: "Q4_0"})
-	if e := wantKind(t, err, shared.KindNotFound); strings.Contains(e.Text(), "bad") {
+	if e := errorOf(t, err, shared.KindNotFound); strings.Contains(e.Text(), "bad") {
 		t.Errorf("a slot that cannot be meant is named: %v", e)
 	}
 	for _, req := range []shared.Requirement{{SlotID: "bad"}, {Model: "story", Precision: "Q8_0"}} {
 		_, _, err := s.resolve(req)
-		if e := wantKind(t, err, shared.KindIdentity); e.SlotID != "bad" || !strings.Contains(e.Text(), "the file has y") {
+		if e := errorOf(t, err, shared.KindIdentity); e.SlotID != "bad" || !strings.Contains(e.Text(), "the file has y") {
 			t.Errorf("the error is %+v", e)
 		}
 	}

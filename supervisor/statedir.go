@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -31,6 +33,10 @@ const (
 // socketReserve is what a worker's socket path needs beyond the state directory:
 // workDir, the worker's directory and the name that go-plugin chooses.
 const socketReserve = len("/" + workDir + "/zzzzzz/plugin4294967295")
+
+// lockPatience is how long OpenStateDir waits for the directory: a supervisor that
+// has just been killed gives it back only once the kernel is done with it.
+const lockPatience = time.Second
 
 // ErrStateDirInUse means that another process has the state directory open.
 var ErrStateDirInUse = errors.New("it is in use")
@@ -68,8 +74,10 @@ func OpenStateDir(dir string) (*StateDir, error) {
 		return nil, err
 	}
 	lock := flock.New(filepath.Join(path, lockFile))
-	held, err := lock.TryLock()
-	if err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+	defer cancel()
+	held, err := lock.TryLockContext(ctx, lockPatience/50)
+	if err != nil && ctx.Err() == nil {
 		return nil, stateDirError(path, "cannot lock it: %w", err)
 	}
 	if !held {

@@ -1,11 +1,13 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -36,16 +38,32 @@ func TestStateDirIsMadePrivate(t *testing.T) {
 }
 
 func TestStateDirHasOneOwner(t *testing.T) {
-	dir := t.TempDir()
-	first := openTestStateDir(t, dir)
-	_, err := OpenStateDir(dir)
-	if shared.KindOf(err) != shared.KindConfig || !strings.Contains(err.Error(), fmt.Sprintf("pid %d", os.Getpid())) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("got %v of kind %v", err, shared.KindOf(err))
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	openTestStateDir(t, dir)
+	bubble(t, func(t *testing.T) {
+		dir := t.TempDir()
+		first := openTestStateDir(t, dir)
+		_, err := OpenStateDir(dir)
+		if shared.KindOf(err) != shared.KindConfig || !errors.Is(err, ErrStateDirInUse) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("pid %d", os.Getpid())) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("got %v of kind %v", err, shared.KindOf(err))
+		}
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		openTestStateDir(t, dir)
+	})
+}
+
+func TestStateDirOfADyingOwner(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		dir := t.TempDir()
+		first := openTestStateDir(t, dir)
+		time.AfterFunc(lockPatience/2, func() {
+			if err := first.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		openTestStateDir(t, dir)
+	})
 }
 
 func TestStateDirIsRefused(t *testing.T) {

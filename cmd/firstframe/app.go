@@ -33,15 +33,40 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.out)
 	root.SetErr(a.errOut)
-	err := root.ExecuteContext(ctx)
+	running := false
+	markRunning(root, &running)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && !running {
+		err = &usageError{err}
+	}
+	a.tell(cmd, err)
+	return exitCode(ctx, err)
+}
+
+// tell says what went wrong: as the one JSON document where the command was
+// asked for one, else in words.
+func (a *app) tell(cmd *cobra.Command, err error) {
 	var silent *silentError
-	if err != nil && !errors.As(err, &silent) {
-		fmt.Fprintln(a.errOut, "firstframe:", err)
-		for _, line := range hints(err) {
-			fmt.Fprintln(a.errOut, line)
+	if err == nil || errors.As(err, &silent) {
+		return
+	}
+	var usage *usageError
+	wrongUsage := errors.As(err, &usage)
+	if wrongUsage {
+		err = shared.Errorf(shared.KindInvalid, "%w", err)
+	}
+	if asJSON, flagErr := cmd.Flags().GetBool("json"); flagErr == nil && asJSON {
+		if a.printJSON(toFailure(err, false)) == nil {
+			return
 		}
 	}
-	return exitCode(ctx, err)
+	fmt.Fprintln(a.errOut, "firstframe:", err)
+	if wrongUsage {
+		fmt.Fprintf(a.errOut, "see: %s --help\n", cmd.CommandPath())
+	}
+	for _, line := range hints(err) {
+		fmt.Fprintln(a.errOut, line)
+	}
 }
 
 func (a *app) root() *cobra.Command {
@@ -51,8 +76,8 @@ func (a *app) root() *cobra.Command {
 		Long:          "firstframe keeps models prepared in slots, one worker process each, and measures where\nthe time to the first streamed chunk goes. Start with: firstframe demo",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          usageArgs(cobra.NoArgs),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          noCommand,
+		RunE:          helpOnly,
 	}
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", os.Getenv(envStateDir),
 		"state directory of the supervisor (default $"+envStateDir+" or the per-user runtime folder)")

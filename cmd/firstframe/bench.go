@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
+	"path/filepath"
+	"runtime"
+	"strings"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -11,31 +13,29 @@ import (
 	"github.com/firstframe/firstframe/shared"
 )
 
-// caseJSON sums up the first-chunk times of one case.
-type caseJSON struct {
-	Case     string  `json:"case"`
-	Runs     int     `json:"runs"`
-	MinMS    float64 `json:"first_chunk_min_ms"`
-	MedianMS float64 `json:"first_chunk_median_ms"`
-	P95MS    float64 `json:"first_chunk_p95_ms"`
-	MaxMS    float64 `json:"first_chunk_max_ms"`
-}
-
 func (a *app) benchCmd() *cobra.Command {
 	var runs, tokens int
-	var slot, prompt string
+	var slot, file, prompt string
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the phases cold, resident and after an eviction; JSON on standard output",
-		Long:  "Measure the phases of the first chunk, each case several times. Without --slot the embedded model runs in\na supervisor of its own. With --slot a slot of the running supervisor is measured, and evicted again and again\nfor it.",
+		Long:  "Measure the phases of the first chunk, each case several times. The embedded model, or the file\ngiven with --model, runs in a supervisor of its own. With --slot a slot of the running supervisor is measured, and\nevicted again and again for it.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if slot != "" && file != "" {
+				return &usageError{errors.New("--slot and --model exclude each other")}
+			}
 			if runs < 1 || tokens < 1 {
 				return &usageError{errors.New("--runs and --max-tokens are at least 1")}
 			}
 			ctx := cmd.Context()
-			if slot == "" {
-				return a.benchOwn(ctx, prompt, runs, tokens)
+			switch {
+			case slot == "" && file == "":
+				return withModels(func(dir string) error {
+					return a.benchOwn(ctx, filepath.Join(dir, "s"), demoSlots(dir)[:1], prompt, runs, tokens)
+				})
+			case slot == "":
+				return a.benchFile(ctx, file, prompt, runs, tokens)
 			}
 			f, done, err := a.attach(ctx)
 			if err != nil {
@@ -48,6 +48,7 @@ func (a *app) benchCmd() *cobra.Command {
 	cmd.Flags().IntVar(&runs, "runs", 10, "measured runs of each case")
 	cmd.Flags().IntVar(&tokens, "max-tokens", 16, "tokens generated in each run")
 	cmd.Flags().StringVar(&slot, "slot", "", "slot of the running supervisor (default: the embedded model)")
+	cmd.Flags().StringVar(&file, "model", "", "GGUF file to measure instead of the embedded model")
 	cmd.Flags().StringVar(&prompt, "prompt", demoPrompt, "the prompt")
 	return cmd
 }
@@ -58,19 +59,33 @@ type benchCase struct {
 	before func(context.Context, shared.Frontend, string) error
 }
 
-// benchOwn measures the embedded model. Each cold run has a supervisor of its
-// own, so that it includes the start of the worker process.
-func (a *app) benchOwn(ctx context.Context, prompt string, runs, tokens int) error {
+// benchFile measures a model file with the defaults of a slot.
+func (a *app) benchFile(ctx context.Context, file, prompt string, runs, tokens int) error {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	return withTempDir(func(dir string) error {
+		slots := []shared.SlotSpec{ownSlot("bench", name, path, shared.TransferAuto, runtime.NumCPU())}
+		return a.benchOwn(ctx, filepath.Join(dir, "s"), slots, prompt, runs, tokens)
+	})
+}
+
+// benchOwn measures the one slot of a supervisor of its own. Each cold run has a
+// new one, so that it includes the start of the worker process.
+func (a *app) benchOwn(ctx context.Context, stateDir string, slots []shared.SlotSpec, prompt string, runs, tokens int) error {
 	b := a.newBench(prompt, runs, tokens, 3*runs)
+	slot := slots[0].SlotID
 	for range runs {
-		err := a.withDemoStack(ctx, func(f shared.Frontend) error {
-			return b.run(ctx, f, demoQ8, benchCase{name: caseCold})
+		err := a.withStack(ctx, stateDir, slots, func(f shared.Frontend) error {
+			return b.run(ctx, f, slot, benchCase{name: caseCold})
 		})
 		if err != nil {
 			return err
 		}
 	}
-	err := a.withDemoStack(ctx, func(f shared.Frontend) error { return b.warm(ctx, f, demoQ8) })
+	err := a.withStack(ctx, stateDir, slots, func(f shared.Frontend) error { return b.warm(ctx, f, slot) })
 	if err != nil {
 		return err
 	}
@@ -149,26 +164,7 @@ func (b *bencher) report() error {
 	for _, name := range []string{caseCold, caseResident, caseEvicted} {
 		c := summarise(name, b.doc.Runs)
 		b.doc.Summary = append(b.doc.Summary, c)
-		b.app.progressf("%-32s median %8.2f ms   p95 %8.2f ms   n=%d", c.Case, c.MedianMS, c.P95MS, c.Runs)
+		b.app.progressf("%-32s first chunk: median %9.2f ms, p95 %9.2f ms, %d runs", c.Case, c.FirstChunkMS.Median, c.FirstChunkMS.P95, c.Runs)
 	}
 	return b.app.printJSON(b.doc)
-}
-
-func summarise(name string, runs []runJSON) caseJSON {
-	var ms []float64
-	for _, r := range runs {
-		if r.Case == name {
-			ms = append(ms, r.FirstChunkMS)
-		}
-	}
-	slices.Sort(ms)
-	return caseJSON{
-		Case: name, Runs: len(ms), MinMS: ms[0], MedianMS: quantile(ms, 0.5), P95MS: quantile(ms, 0.95), MaxMS: ms[len(ms)-1],
-	}
-}
-
-// quantile is the nearest-rank quantile of sorted values.
-func quantile(sorted []float64, q float64) float64 {
-	rank := int(q*float64(len(sorted)) + 0.999999)
-	return sorted[min(max(rank, 1), len(sorted))-1]
 }

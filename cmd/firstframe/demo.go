@@ -8,9 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -24,8 +22,10 @@ const (
 	demoPrompt = "Tell me a story about a fox."
 	demoTokens = 72
 	demoDrain  = time.Second
-	demoQ8     = "story-q8"
-	demoF16    = "story-f16"
+	// One thread: the model is so small that threads wait for each other longer than they compute.
+	demoThreads = 1
+	demoQ8      = "story-q8"
+	demoF16     = "story-f16"
 )
 
 func (a *app) demoCmd() *cobra.Command {
@@ -46,119 +46,149 @@ func (a *app) demoCmd() *cobra.Command {
 // demoSlots are the two slots of the demonstration; nothing is loaded before a
 // request asks for it.
 func demoSlots(dir string) []shared.SlotSpec {
-	slot := func(id, file string, transfer shared.Transfer) shared.SlotSpec {
-		return shared.SlotSpec{
-			SlotID: id, Model: "storyteller", ModelPath: filepath.Join(dir, file), Device: "cpu", Transfer: transfer,
-			ContextTokens: 1024, Parallel: 1, PageTokens: 64, KVType: "f16", PrefillChunk: 512,
-			Threads: runtime.NumCPU(), OnMiss: shared.OnMissWait,
-		}
+	return []shared.SlotSpec{
+		ownSlot(demoQ8, "storyteller", filepath.Join(dir, models.Q8), shared.TransferMmap, demoThreads),
+		ownSlot(demoF16, "storyteller", filepath.Join(dir, models.F16), shared.TransferPageable, demoThreads),
 	}
-	return []shared.SlotSpec{slot(demoQ8, models.Q8, shared.TransferMmap), slot(demoF16, models.F16, shared.TransferPageable)}
 }
 
-// withModels writes the embedded models to a folder that is removed afterwards.
-func withModels(run func(dir string) error) (err error) {
-	dir, err := os.MkdirTemp("", "firstframe-demo-")
+// ownSlot is a slot of a supervisor that a command runs for itself.
+func ownSlot(id, model, path string, transfer shared.Transfer, threads int) shared.SlotSpec {
+	return shared.SlotSpec{
+		SlotID: id, Model: model, ModelPath: path, Device: "cpu", Transfer: transfer,
+		ContextTokens: 1024, Parallel: 1, PageTokens: 64, KVType: "f16", PrefillChunk: 512,
+		Threads: threads, OnMiss: shared.OnMissWait,
+	}
+}
+
+// withTempDir runs with a folder that is removed afterwards.
+func withTempDir(run func(dir string) error) error {
+	dir, err := os.MkdirTemp("", "ff") // short, since paths of sockets are
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	for _, name := range []string{models.Q8, models.F16} {
-		data, err := fs.ReadFile(models.Files(), name)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			return err
-		}
-	}
-	return run(dir)
+	return errors.Join(run(dir), os.RemoveAll(dir))
 }
 
-// withDemoStack runs a supervisor of its own with the embedded models.
-func (a *app) withDemoStack(ctx context.Context, run func(f shared.Frontend) error) error {
-	return withModels(func(dir string) (err error) {
-		s, err := a.startStack(ctx, stackConfig{
-			stateDir: filepath.Join(dir, "state"), slots: demoSlots(dir), logger: hclog.NewNullLogger(), drain: demoDrain,
-		})
-		if err != nil {
-			return err
+// withModels runs with a folder that has the embedded models in it.
+func withModels(run func(dir string) error) error {
+	return withTempDir(func(dir string) error {
+		for _, name := range []string{models.Q8, models.F16} {
+			data, err := fs.ReadFile(models.Files(), name)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				return err
+			}
 		}
-		defer func() { err = errors.Join(err, s.close()) }()
-		return run(s)
+		return run(dir)
 	})
 }
 
+// withStack runs with a supervisor of its own, once the identities of its slots
+// are known: reading the files is part of declaring slots, not of a request.
+func (a *app) withStack(ctx context.Context, stateDir string, slots []shared.SlotSpec, run func(f shared.Frontend) error) error {
+	if a.frontend != nil {
+		return run(a.frontend)
+	}
+	s, err := a.startStack(ctx, stackConfig{stateDir: stateDir, slots: slots, logger: hclog.NewNullLogger(), drain: demoDrain})
+	if err != nil {
+		return err
+	}
+	for _, slot := range slots {
+		if _, err := s.Resolve(ctx, shared.Requirement{SlotID: slot.SlotID}); err != nil {
+			return errors.Join(err, s.close())
+		}
+	}
+	return errors.Join(run(s), s.close())
+}
+
 type demoStep struct {
-	name, title, slot string
-	before            func(context.Context, shared.Frontend, string) error
+	name, title, short, slot string
+	before                   func(context.Context, shared.Frontend, string) error
 }
 
 func demoSteps() []demoStep {
 	return []demoStep{
-		{caseCold, "1. Cold: the first request for slot " + demoQ8 + " starts its worker and prepares it", demoQ8, nil},
-		{caseResident, "2. Resident: the same question again, nothing has to be prepared", demoQ8, nil},
-		{caseCold, "3. Another precision: slot " + demoF16 + " is its own process, and tells its own story", demoF16, nil},
-		{caseResident, "4. Back to slot " + demoQ8 + ": switching costs nothing, both stay resident", demoQ8, nil},
-		{caseEvicted, "5. Evicted and back: the host buffer was kept, so it is a transfer and not a load", demoQ8, makeEvicted},
+		{caseCold, "Slot A, cold: its worker starts and everything is prepared", "1 A cold", demoQ8, nil},
+		{caseResident, "Slot A, resident: the same again, nothing left to prepare", "2 A resident", demoQ8, nil},
+		{caseCold, "Slot B, cold: another precision tells another story", "3 B cold", demoF16, nil},
+		{caseResident, "Slot A again: switching costs nothing, both stay resident", "4 A after B", demoQ8, nil},
+		{caseEvicted, "Slot A, evicted and back: a transfer, not a load", "5 A evicted, back", demoQ8, makeEvicted},
 	}
 }
 
 func (a *app) demo(ctx context.Context, asJSON bool) error {
 	doc := benchJSON{Benchmark: benchmarkName}
-	err := a.withDemoStack(ctx, func(f shared.Frontend) error {
-		for _, step := range demoSteps() {
+	show := newBars(a.out)
+	var done []compared
+	err := a.withDemo(ctx, func(f shared.Frontend) error {
+		if !asJSON {
+			demoIntroduction(show)
+		}
+		for i, step := range demoSteps() {
 			if step.before != nil {
 				if err := step.before(ctx, f, step.slot); err != nil {
 					return err
 				}
 			}
-			m, err := a.demoStep(ctx, f, step, asJSON)
+			deliver := func(string) error { return nil }
+			if !asJSON {
+				demoTitle(show, i+1, step.title)
+				deliver = (&wrapper{out: a.out, indent: "  ", width: 76}).write
+			}
+			m, err := measure(ctx, f, step.slot, demoPrompt, demoTokens, deliver)
 			if err != nil {
 				return err
 			}
 			doc.Runs = append(doc.Runs, toRun(step.name, m))
+			done = append(done, compared{step.short, m})
+			if !asJSON {
+				fmt.Fprint(a.out, "\n\n")
+				show.request(m)
+			}
 		}
 		return nil
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if asJSON {
+	case asJSON:
 		return a.printJSON(doc)
 	}
-	return demoSummary(a.out, doc.Runs)
-}
-
-func (a *app) demoStep(ctx context.Context, f shared.Frontend, step demoStep, quiet bool) (shared.Measured, error) {
-	if quiet {
-		return measure(ctx, f, step.slot, demoPrompt, demoTokens, func(string) error { return nil })
-	}
-	fmt.Fprintf(a.out, "\n%s\n\n  > %s\n\n", step.title, demoPrompt)
-	text := &wrapper{out: a.out, indent: "  ", width: 78}
-	m, err := measure(ctx, f, step.slot, demoPrompt, demoTokens, text.write)
-	if err != nil {
-		return m, err
-	}
-	fmt.Fprint(a.out, "\n\n")
-	newBars(a.out).request(m)
-	return m, nil
-}
-
-// demoSummary compares the runs.
-func demoSummary(w io.Writer, runs []runJSON) error {
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "slot\tcase\tactivation ms\tprefill ms\tfirst chunk ms\t")
-	for _, r := range runs {
-		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f\t%.2f\t\n", r.SlotID, r.Case,
-			r.PhaseMS[string(shared.PhaseSlotActivation)], r.PhaseMS[string(shared.PhasePrefill)], r.FirstChunkMS)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w, "\nNext: firstframe serve -c testdata/hcl/demo.hcl, and firstframe generate in another terminal.")
+	demoTitle(show, 0, "All of them")
+	show.compare(done)
+	_, err = fmt.Fprintln(a.out, "\n  Next: firstframe serve -c testdata/hcl/demo.hcl, and in another terminal\n"+
+		"        firstframe generate --model storyteller --precision F16 \"Hello!\"")
 	return err
+}
+
+func (a *app) withDemo(ctx context.Context, run func(f shared.Frontend) error) error {
+	return withModels(func(dir string) error {
+		return a.withStack(ctx, filepath.Join(dir, "s"), demoSlots(dir), run)
+	})
+}
+
+func demoIntroduction(show *bars) {
+	fmt.Fprintf(show.out, "\n  %s\n\n", show.paint("Two slots of one small model, each prepared in a worker process of its own", ansiBold))
+	fmt.Fprintf(show.out, "    A  %-10s %-5s the file itself, mapped and locked, is the host buffer\n", demoQ8, "Q8_0")
+	fmt.Fprintf(show.out, "    B  %-10s %-5s the host buffer is a copy, and the engine has its own\n\n", demoF16, "F16")
+	fmt.Fprintf(show.out, "  Both are asked: %s\n", demoPrompt)
+	if legend := show.legend(); legend != "" {
+		fmt.Fprint(show.out, "\n"+legend)
+	}
+}
+
+// demoTitle is a line across the page; number 0 has none.
+func demoTitle(show *bars, number int, title string) {
+	if number > 0 {
+		title = fmt.Sprintf("%d  %s", number, title)
+	}
+	rule := show.pick("─", "-")
+	line := strings.Repeat(rule, 2) + " " + title + " "
+	line += strings.Repeat(rule, max(78-len([]rune(line)), 0))
+	fmt.Fprintf(show.out, "\n%s\n\n", show.paint(line, ansiBold))
 }
 
 // wrapper breaks streamed text into lines at the first space near the right edge.

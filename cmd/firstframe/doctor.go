@@ -95,7 +95,12 @@ func engineCheck(ctx context.Context) check {
 		c.Detail = err.Error()
 		return c
 	}
-	c.OK, c.Detail = true, fmt.Sprintf("llama.cpp %s in %s, every file verified", shared.EngineVersion, dir)
+	loaded, err := probeEngine(ctx)
+	if err != nil {
+		c.Detail = fmt.Sprintf("llama.cpp %s in %s is complete, but %v", shared.EngineVersion, dir, err)
+		return c
+	}
+	c.OK, c.Detail = true, fmt.Sprintf("llama.cpp %s, CPU variant %s, every file verified, in %s", loaded.Version, dash(loaded.CPUVariant), dir)
 	return c
 }
 

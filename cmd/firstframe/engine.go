@@ -8,6 +8,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/firstframe/firstframe/shared"
 	"github.com/firstframe/firstframe/slotworker/enginelib"
 )
 
@@ -51,62 +52,73 @@ func isTerminal(w any) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
+type engineJSON struct {
+	Version string `json:"version"`
+	Dir     string `json:"dir"`
+	Source  string `json:"source,omitempty"`
+	Reused  *bool  `json:"reused,omitempty"` // it was installed already
+}
+
 func (a *app) engineCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "engine",
 		Short: "Install or check the engine library (llama.cpp)",
-		Args:  usageArgs(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  noCommand,
+		RunE:  helpOnly,
 	}
 	var from string
-	install := &cobra.Command{
-		Use:   "install",
-		Short: "Install the engine library into the user's cache",
-		Args:  usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			res, err := a.installEngine(cmd.Context(), from)
-			if err != nil {
-				return err
-			}
-			if res.Reused {
-				a.progressf("it was installed already")
-			} else {
-				a.progressf("installed from %s", res.Source)
-			}
-			_, err = fmt.Fprintln(a.out, res.Dir)
-			return err
-		},
-	}
+	install := a.engineSub("install", "Install the engine library into the user's cache", func(ctx context.Context) (engineJSON, error) {
+		res, err := a.installEngine(ctx, from)
+		if err != nil {
+			return engineJSON{}, err
+		}
+		if res.Reused {
+			a.progressf("it was installed already")
+		} else {
+			a.progressf("installed from %s", res.Source)
+		}
+		return engineJSON{Dir: res.Dir, Source: res.Source, Reused: &res.Reused}, nil
+	})
 	install.Flags().StringVar(&from, "from", "", "a tarball of the pinned package or a folder with the libraries")
-	verify := &cobra.Command{
-		Use:   "verify",
-		Short: "Check every file of the installed engine",
+	verify := a.engineSub("verify", "Read every file of the installed engine and compare it with what was installed", func(ctx context.Context) (engineJSON, error) {
+		dir, err := enginelib.Locate(ctx)
+		if err != nil {
+			return engineJSON{}, err
+		}
+		if err := enginelib.Verify(dir); err != nil {
+			return engineJSON{}, err
+		}
+		a.progressf("it is complete and unchanged")
+		return engineJSON{Dir: dir}, nil
+	})
+	path := a.engineSub("path", "Print the folder of the installed engine", func(ctx context.Context) (engineJSON, error) {
+		dir, err := enginelib.Locate(ctx)
+		return engineJSON{Dir: dir}, err
+	})
+	cmd.AddCommand(install, verify, path, a.probeCmd())
+	return cmd
+}
+
+// engineSub is a command whose output is the engine's folder.
+func (a *app) engineSub(use, short string, run func(context.Context) (engineJSON, error)) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := enginelib.Locate(cmd.Context())
+			doc, err := run(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if err := enginelib.Verify(dir); err != nil {
-				return err
+			if asJSON {
+				doc.Version = shared.EngineVersion
+				return a.printJSON(doc)
 			}
-			_, err = fmt.Fprintln(a.out, dir, "is complete and unchanged")
+			_, err = fmt.Fprintln(a.out, doc.Dir)
 			return err
 		},
 	}
-	path := &cobra.Command{
-		Use:   "path",
-		Short: "Print the folder of the installed engine",
-		Args:  usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := enginelib.Locate(cmd.Context())
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(a.out, dir)
-			return err
-		},
-	}
-	cmd.AddCommand(install, verify, path)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

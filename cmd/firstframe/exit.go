@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,10 +35,32 @@ type silentError struct{ err error }
 func (e *silentError) Error() string { return e.err.Error() }
 func (e *silentError) Unwrap() error { return e.err }
 
+// helpOnly is for commands that only hold others: without one of those the
+// command line is incomplete.
+func helpOnly(cmd *cobra.Command, _ []string) error {
+	cmd.SetOut(cmd.ErrOrStderr())
+	if err := cmd.Help(); err != nil {
+		return err
+	}
+	return &silentError{&usageError{errors.New("a command is missing")}}
+}
+
+// noCommand refuses what is none of the commands, naming the ones that look like it.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("there is no command %q", args[0])
+	if cmd.SuggestionsMinimumDistance = 2; len(cmd.SuggestionsFor(args[0])) > 0 {
+		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(cmd.SuggestionsFor(args[0]), " or "))
+	}
+	return &usageError{err}
+}
+
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return &usageError{fmt.Errorf("%w; usage: %s", err, cmd.UseLine())}
+			return &usageError{fmt.Errorf("%w: the form is %s", err, cmd.UseLine())}
 		}
 		return nil
 	}
@@ -52,8 +75,14 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case ctx.Err() != nil:
 		return exitInterrupted
+	default:
+		return kindCode(shared.KindOf(err))
 	}
-	switch shared.KindOf(err) {
+}
+
+// kindCode is the exit code of an error kind.
+func kindCode(k shared.Kind) int {
+	switch k {
 	case shared.KindInvalid:
 		return exitUsage
 	case shared.KindNotFound, shared.KindAmbiguous:
@@ -66,6 +95,20 @@ func exitCode(ctx context.Context, err error) int {
 		return exitEngineMissing
 	default:
 		return exitFailed
+	}
+}
+
+// markRunning wraps the commands so that what they report can be told from what
+// the command line's parser reports: the latter is always wrong usage.
+func markRunning(cmd *cobra.Command, running *bool) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*running = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		markRunning(sub, running)
 	}
 }
 

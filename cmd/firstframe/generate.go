@@ -69,9 +69,6 @@ func (a *app) generateCmd() *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "print one JSON document instead of text")
 	flags.BoolVar(&f.ndjson, "ndjson", false, "print one JSON event a line")
 	flags.BoolVar(&f.phases, "phases", false, "draw the phases to standard error afterwards")
-	cmd.MarkFlagsMutuallyExclusive("slot", "model")
-	cmd.MarkFlagsMutuallyExclusive("json", "ndjson")
-	cmd.MarkFlagsMutuallyExclusive("raw", "system")
 	return cmd
 }
 
@@ -80,6 +77,18 @@ func (f generateFlags) request(prompt string) (shared.GenerateRequest, error) {
 	case "", shared.OnMissWait, shared.OnMissPending, shared.OnMissFail:
 	default:
 		return shared.GenerateRequest{}, &usageError{errors.New("--on-miss is wait, pending or fail")}
+	}
+	for _, both := range []struct {
+		set   bool
+		names string
+	}{
+		{f.requirement.SlotID != "" && f.requirement.Model != "", "--slot and --model"},
+		{f.json && f.ndjson, "--json and --ndjson"},
+		{f.raw && f.system != "", "--raw and --system"},
+	} {
+		if both.set {
+			return shared.GenerateRequest{}, &usageError{errors.New(both.names + " exclude each other")}
+		}
 	}
 	if f.maxTokens < 0 || f.deadline < 0 || f.topK < 0 {
 		return shared.GenerateRequest{}, &usageError{errors.New("--max-tokens, --top-k and --deadline cannot be negative")}
@@ -119,12 +128,17 @@ func (a *app) generate(ctx context.Context, f generateFlags, prompt string) erro
 	}
 	frontend, done, err := a.attach(ctx)
 	if err != nil {
-		return a.report(f, err)
+		return a.endStream(f, err)
 	}
 	defer done()
 	m, text, err := a.stream(ctx, frontend, req, f)
+	if !f.json && !f.ndjson && text != "" && !strings.HasSuffix(text, "\n") {
+		if _, writeErr := io.WriteString(a.out, "\n"); err == nil {
+			err = writeErr
+		}
+	}
 	if err != nil {
-		return a.report(f, err)
+		return a.endStream(f, err)
 	}
 	switch {
 	case f.json:
@@ -135,8 +149,6 @@ func (a *app) generate(ctx context.Context, f generateFlags, prompt string) erro
 		doc := toResultJSON(m)
 		doc.Type = "done"
 		err = a.event(doc)
-	case !strings.HasSuffix(text, "\n"):
-		_, err = io.WriteString(a.out, "\n")
 	}
 	if f.phases {
 		newBars(a.errOut).request(m)
@@ -155,10 +167,17 @@ type chunkJSON struct {
 func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.GenerateRequest, f generateFlags) (shared.Measured, string, error) {
 	var all strings.Builder
 	out := bufio.NewWriter(a.out)
+	wait := a.newWaiting()
+	defer wait.clear()
 	m, err := shared.GenerateAtEdge(ctx, frontend, time.Now(), req, func(c shared.Chunk) error {
-		switch {
-		case c.Text == "":
+		if c.Progress != nil {
+			wait.show(c.SlotID, *c.Progress)
+		}
+		if c.Text == "" {
 			return nil
+		}
+		wait.clear()
+		switch {
 		case f.json:
 			all.WriteString(c.Text)
 			return nil
@@ -177,26 +196,22 @@ func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.G
 	return m, all.String(), err
 }
 
-// report prints an error in the form that was asked for.
-func (a *app) report(f generateFlags, err error) error {
-	switch {
-	case f.json:
-		if printErr := a.printJSON(toFailure(err, false)); printErr != nil {
-			return printErr
-		}
-		return &silentError{err}
+// endStream prints the terminal event of a request that failed. A pending answer
+// is an answer: it is printed whatever the form.
+func (a *app) endStream(f generateFlags, err error) error {
+	switch pending := shared.KindOf(err) == shared.KindPending; {
 	case f.ndjson:
 		if printErr := a.event(toFailure(err, true)); printErr != nil {
 			return printErr
 		}
-		return &silentError{err}
-	case shared.KindOf(err) == shared.KindPending:
+	case pending && !f.json:
 		if printErr := a.printJSON(toFailure(err, false)); printErr != nil {
 			return printErr
 		}
-		return &silentError{err}
+	default:
+		return err
 	}
-	return err
+	return &silentError{err}
 }
 
 func (a *app) event(v any) error { return writeEvent(a.out, v) }

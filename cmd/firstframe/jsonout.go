@@ -128,37 +128,49 @@ func toFailure(err error, event bool) failure {
 
 // slotJSON is one slot in the documents of slots, prepare, evict and restart.
 type slotJSON struct {
-	SlotID            string   `json:"slot_id"`
-	Model             string   `json:"model"`
-	ModelPath         string   `json:"model_path"`
-	ModelRevision     string   `json:"model_revision"`
-	Precision         string   `json:"precision"`
-	LayoutRevision    string   `json:"layout_revision"`
-	TokenizerRevision string   `json:"tokenizer_revision"`
-	SlotRevision      string   `json:"slot_revision"`
-	Status            string   `json:"status"`
-	Process           string   `json:"process"`
-	PID               int      `json:"pid"`
-	Restarts          int      `json:"restarts"`
-	HostBufferID      string   `json:"host_buffer_id"`
-	DeviceBufferID    string   `json:"device_buffer_id"`
-	LastError         string   `json:"last_error"`
-	Device            string   `json:"device"`
-	Transfer          string   `json:"transfer"`
-	Pinned            bool     `json:"pinned"`
-	PinNote           string   `json:"pin_note"`
-	HostBytes         int64    `json:"host_bytes"`
-	DeviceBytes       int64    `json:"device_bytes"`
-	ContextTokens     int      `json:"context_tokens"`
-	Parallel          int      `json:"parallel"`
-	InFlight          int      `json:"in_flight"`
-	OnMiss            string   `json:"on_miss"`
-	Stage             string   `json:"stage"`
-	LogTail           []string `json:"log_tail,omitempty"`
+	SlotID            string `json:"slot_id"`
+	Model             string `json:"model"`
+	ModelPath         string `json:"model_path"`
+	ModelRevision     string `json:"model_revision"`
+	Precision         string `json:"precision"`
+	LayoutRevision    string `json:"layout_revision"`
+	TokenizerRevision string `json:"tokenizer_revision"`
+	SlotRevision      string `json:"slot_revision"`
+	Status            string `json:"status"`
+	Process           string `json:"process"`
+	PID               int    `json:"pid"`
+	Restarts          int    `json:"restarts"`
+	HostBufferID      string `json:"host_buffer_id"`
+	DeviceBufferID    string `json:"device_buffer_id"`
+	LastError         string `json:"last_error"`
+	Device            string `json:"device"`
+	Transfer          string `json:"transfer"`
+	Pinned            bool   `json:"pinned"`
+	PinNote           string `json:"pin_note"`
+	HostBytes         int64  `json:"host_bytes"`
+	DeviceBytes       int64  `json:"device_bytes"`
+	ContextTokens     int    `json:"context_tokens"`
+	Parallel          int    `json:"parallel"`
+	InFlight          int    `json:"in_flight"`
+	OnMiss            string `json:"on_miss"`
+	// Progress is null when nothing is being prepared.
+	Progress *progressJSON `json:"progress"`
+	LogTail  []string      `json:"log_tail"`
+}
+
+// oneSlotJSON is the answer of prepare, evict and restart.
+type oneSlotJSON struct {
+	Slot slotJSON `json:"slot"`
+}
+
+type progressJSON struct {
+	Stage      string `json:"stage"`
+	DoneBytes  int64  `json:"done_bytes"`
+	TotalBytes int64  `json:"total_bytes"`
 }
 
 func toSlotJSON(s shared.SlotInfo) slotJSON {
-	return slotJSON{
+	doc := slotJSON{
 		SlotID: s.SlotID, Model: s.Model, ModelPath: s.ModelPath, ModelRevision: s.Identity.ModelRevision,
 		Precision: s.Identity.Precision, LayoutRevision: s.Identity.LayoutRevision,
 		TokenizerRevision: s.Identity.TokenizerRevision, SlotRevision: s.Identity.SlotRevision,
@@ -166,7 +178,14 @@ func toSlotJSON(s shared.SlotInfo) slotJSON {
 		HostBufferID: s.HostBufferID, DeviceBufferID: s.DeviceBufferID, LastError: s.LastError,
 		Device: s.Device, Transfer: string(s.Transfer), Pinned: s.Pinned, PinNote: s.PinNote,
 		HostBytes: s.HostBytes, DeviceBytes: s.DeviceBytes, ContextTokens: s.ContextTokens,
-		Parallel: s.Parallel, InFlight: s.InFlight, OnMiss: string(s.OnMiss), Stage: s.Progress.Stage,
-		LogTail: s.LogTail,
+		Parallel: s.Parallel, InFlight: s.InFlight, OnMiss: string(s.OnMiss), LogTail: s.LogTail,
 	}
+	if s.Progress != (shared.Progress{}) {
+		p := progressJSON(s.Progress)
+		doc.Progress = &p
+	}
+	if doc.LogTail == nil {
+		doc.LogTail = []string{}
+	}
+	return doc
 }

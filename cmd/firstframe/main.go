@@ -16,6 +16,9 @@ func run() int {
 	defer stop()
 	// The first signal asks for an orderly end, the second one is not caught.
 	context.AfterFunc(ctx, stop)
+	// A reader that leaves, as head does, is an error of a write and ends the
+	// program in order; the default would leave workers' files behind.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	a := &app{out: os.Stdout, errOut: os.Stderr, in: os.Stdin}
 	return a.run(ctx, os.Args[1:])
 }

@@ -17,17 +17,18 @@ func (a *app) slotOp(use, short string, op func(context.Context, shared.Frontend
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			frontend, done, err := a.attach(cmd.Context())
-			if err == nil {
-				defer done()
-				var info shared.SlotInfo
-				if info, err = op(cmd.Context(), frontend, args[0]); err == nil {
-					if asJSON {
-						return a.printJSON(toSlotJSON(info))
-					}
-					return slotTable(a.out, shared.SlotList{Slots: []shared.SlotInfo{info}})
-				}
+			if err != nil {
+				return err
 			}
-			return a.report(generateFlags{json: asJSON}, err)
+			defer done()
+			info, err := op(cmd.Context(), frontend, args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(oneSlotJSON{toSlotJSON(info)})
+			}
+			return slotTable(a.out, shared.SlotList{Slots: []shared.SlotInfo{info}})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -37,13 +38,9 @@ func (a *app) slotOp(use, short string, op func(context.Context, shared.Frontend
 func (a *app) prepareCmd() *cobra.Command {
 	return a.slotOp("prepare", "Make a slot resident and wait until it is",
 		func(ctx context.Context, f shared.Frontend, slot string) (shared.SlotInfo, error) {
-			stage := ""
-			return f.Prepare(ctx, slot, func(p shared.Progress) {
-				if p.Stage != stage {
-					stage = p.Stage
-					a.progressf("%s: %s", slot, stage)
-				}
-			})
+			wait := a.newWaiting()
+			defer wait.clear()
+			return f.Prepare(ctx, slot, func(p shared.Progress) { wait.show(slot, p) })
 		})
 }
 

@@ -14,11 +14,14 @@ import (
 
 type slotsJSON struct {
 	Slots   []slotJSON        `json:"slots"`
-	Aliases map[string]string `json:"aliases,omitempty"`
+	Aliases map[string]string `json:"aliases"`
 }
 
 func toSlotsJSON(l shared.SlotList) slotsJSON {
 	doc := slotsJSON{Slots: []slotJSON{}, Aliases: l.Aliases}
+	if doc.Aliases == nil {
+		doc.Aliases = map[string]string{}
+	}
 	for _, s := range l.Slots {
 		doc.Slots = append(doc.Slots, toSlotJSON(s))
 	}

@@ -79,7 +79,7 @@ func (s *stack) close() error {
 	defer cancel()
 	var errs []error
 	if s.Supervisor != nil {
-		errs = append(errs, s.Supervisor.Close(ctx))
+		errs = append(errs, s.Close(ctx))
 	}
 	if s.endpoint != nil {
 		errs = append(errs, s.endpoint.Close(ctx))

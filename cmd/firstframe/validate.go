@@ -2,12 +2,17 @@ package main
 
 import (
 	"fmt"
+	"maps"
 
+	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/firstframe/firstframe/hcl"
 	"github.com/firstframe/firstframe/shared/gguf"
 )
+
+// diagnostics is what the configuration's parser has to say.
+type diagnostics = hclv2.Diagnostics
 
 // loadConfig reads a configuration, printing what is wrong with it.
 func (a *app) loadConfig(path string) (*hcl.Config, error) {
@@ -23,36 +28,102 @@ func (a *app) loadConfig(path string) (*hcl.Config, error) {
 	return cfg, nil
 }
 
+// validJSON is the document of validate: everything that is wrong, or what the
+// configuration declares.
+type validJSON struct {
+	Valid       bool              `json:"valid"`
+	Diagnostics []diagnosticJSON  `json:"diagnostics"`
+	Slots       []declaredJSON    `json:"slots"`
+	Aliases     map[string]string `json:"aliases"`
+}
+
+type diagnosticJSON struct {
+	Severity string `json:"severity"`
+	Summary  string `json:"summary"`
+	Detail   string `json:"detail"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+}
+
+type declaredJSON struct {
+	SlotID    string `json:"slot_id"`
+	Model     string `json:"model"`
+	ModelPath string `json:"model_path"`
+	Device    string `json:"device"`
+	Transfer  string `json:"transfer"`
+	Preload   bool   `json:"preload"`
+}
+
+func toValidJSON(cfg *hcl.Config, diags diagnostics) validJSON {
+	doc := validJSON{Valid: !diags.HasErrors(), Diagnostics: []diagnosticJSON{}, Slots: []declaredJSON{}, Aliases: map[string]string{}}
+	for _, d := range diags {
+		out := diagnosticJSON{Severity: "error", Summary: d.Summary, Detail: d.Detail}
+		if !(diagnostics{d}).HasErrors() {
+			out.Severity = "warning"
+		}
+		if d.Subject != nil {
+			out.File, out.Line, out.Column = d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column
+		}
+		doc.Diagnostics = append(doc.Diagnostics, out)
+	}
+	if cfg == nil {
+		return doc
+	}
+	for _, s := range cfg.Slots {
+		doc.Slots = append(doc.Slots, declaredJSON{s.SlotID, s.Model, s.ModelPath, s.Device, string(s.Transfer), s.Preload})
+	}
+	maps.Copy(doc.Aliases, cfg.Aliases)
+	return doc
+}
+
 func (a *app) validateCmd() *cobra.Command {
 	var path string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "validate -c FILE|DIR",
 		Short: "Check a configuration and its model files without starting anything",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := a.loadConfig(path)
-			if err != nil {
+			cfg, diags := hcl.Load(path)
+			if cfg != nil {
+				diags = append(diags, cfg.CheckModels(trainedTokens)...)
+			}
+			if err := a.printValid(path, cfg, diags, asJSON); err != nil {
 				return err
 			}
-			diags := cfg.CheckModels(func(path string) (int, error) {
-				f, err := gguf.ReadFile(path)
-				if err != nil {
-					return 0, err
-				}
-				return f.TrainedTokens(), nil
-			})
 			if err := hcl.Err(diags); err != nil {
-				if printErr := hcl.WriteDiagnostics(a.errOut, diags, isTerminal(a.errOut)); printErr != nil {
-					return printErr
-				}
 				return &silentError{err}
 			}
-			_, err = fmt.Fprintf(a.out, "%s is valid: %d slots, %d aliases\n", path, len(cfg.Slots), len(cfg.Aliases))
-			return err
+			return nil
 		},
 	}
 	configFlag(cmd, &path)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func (a *app) printValid(path string, cfg *hcl.Config, diags diagnostics, asJSON bool) error {
+	if asJSON {
+		return a.printJSON(toValidJSON(cfg, diags))
+	}
+	if err := hcl.WriteDiagnostics(a.errOut, diags, isTerminal(a.errOut)); err != nil {
+		return err
+	}
+	if diags.HasErrors() {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.out, "%s is valid: %d slots, %d aliases\n", path, len(cfg.Slots), len(cfg.Aliases))
+	return err
+}
+
+// trainedTokens reads a model file's header.
+func trainedTokens(path string) (int, error) {
+	f, err := gguf.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return f.TrainedTokens(), nil
 }
 
 func configFlag(cmd *cobra.Command, path *string) {

@@ -191,8 +191,9 @@ type slotDoc struct {
 func (s *server) slots() map[string]slotDoc {
 	s.t.Helper()
 	var doc struct{ Slots []slotDoc }
-	if err := json.Unmarshal([]byte(s.ok("slots", "--json")), &doc); err != nil {
-		s.t.Fatal(err)
+	out := s.run("slots", "--json") // exit 1 when a slot is in error
+	if err := json.Unmarshal([]byte(out.stdout), &doc); err != nil {
+		s.t.Fatalf("%v\n%s%s", err, out.stdout, out.stderr)
 	}
 	slots := map[string]slotDoc{}
 	for _, slot := range doc.Slots {

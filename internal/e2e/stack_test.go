@@ -20,7 +20,7 @@ import (
 const (
 	slotTokens  = 512
 	slotChunk   = 128
-	slotThreads = 2
+	slotThreads = 1
 )
 
 func spec(t testing.TB, id, file string, transfer shared.Transfer) shared.SlotSpec {

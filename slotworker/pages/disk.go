@@ -193,6 +193,17 @@ func (d *disk) refund(ctx context.Context, bytes, files int64) error {
 	})
 }
 
+// recount sums the directory up anew.
+func (d *disk) recount(ctx context.Context) error {
+	return d.locked(ctx, func() error {
+		if err := d.join(); err != nil {
+			return err
+		}
+		_, _, err := d.shrink(0)
+		return err
+	})
+}
+
 // write stores a page unless its file is there already. It returns the pages
 // that had to go for it.
 func (d *disk) write(ctx context.Context, h *header, payload []byte) (bytes int64, removed []fileName, err error) {

@@ -551,6 +551,9 @@ func checkBooks(t *testing.T, r *rig) {
 				disk.Pages++
 				disk.Bytes += e.disk.bytes
 			}
+			if e.host.block == nil && !e.disk.on {
+				t.Errorf("a page that is nowhere is in the index: %+v", e)
+			}
 			if e.host.pins != 0 || e.host.writing || e.host.dead || e.disk.queued || e.gone {
 				t.Errorf("an idle page is in use: %+v", e)
 			}

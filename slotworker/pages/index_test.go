@@ -139,6 +139,33 @@ func checkIndex(t *rapid.T, x *index, strong bool) {
 	}
 }
 
+// Tokens and places are compared even where both digests are equal.
+func TestIndexTrustsNoDigest(t *testing.T) {
+	x := newIndex(newChain(testPage, HashSHA256))
+	space := NewSpace(testIdentity, "")
+	p := &Prompt{chain: x.chain, tokens: seq(1, 8)}
+	w := wantFull(space, p, 0)
+	x.insert(space, w.prev, w.link, 0, seq(2, 4))
+	if x.find(space, w.link, 0, w.tokens) != nil || x.why(space, w.link, 0, w.tokens) != ReasonTokenMismatch {
+		t.Error("other tokens are taken for the prompt's")
+	}
+	w = wantFull(space, p, 1)
+	x.insert(space, w.prev, w.link, 5, w.tokens)
+	if x.find(space, w.link, 1, w.tokens) != nil || x.why(space, w.link, 1, w.tokens) != ReasonPageIndex {
+		t.Error("a page is taken for one at another place")
+	}
+	// Of several pages the one that differs least names the reason.
+	w = wantTail(space, p, 7)
+	far, near := space, space
+	far.ModelRevision, far.Salt, near.SlotRevision = "other", "other", "other"
+	for _, s := range []Space{far, near, far} {
+		x.insert(s, w.prev, w.link, w.index, w.tokens)
+	}
+	if why := x.why(space, w.link, w.index, w.tokens); why != ReasonSlotRevision {
+		t.Errorf("reason %q", why)
+	}
+}
+
 func add(x *index, model *naive, entries []*entry, w want, p *Prompt) []*entry {
 	if x.find(w.space, w.link, w.index, w.tokens) != nil {
 		return entries

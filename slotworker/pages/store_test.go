@@ -110,6 +110,14 @@ func TestEqualHashesOfOtherTokens(t *testing.T) {
 	if moved.Tokens != 4 {
 		t.Fatalf("%d tokens restored", moved.Tokens)
 	}
+
+	// On disk, where both have one file name.
+	r.flush()
+	again := open(t, cfg)
+	p := again.use(seq(7, 5), "", false)
+	if p.Tokens != 0 || p.Reason != ReasonTokenMismatch {
+		t.Fatalf("%d tokens restored, reason %q", p.Tokens, p.Reason)
+	}
 }
 
 func TestDamageOnDisk(t *testing.T) {
@@ -125,21 +133,23 @@ func TestDamageOnDisk(t *testing.T) {
 	}
 	cases := []struct {
 		name   string
+		seen   bool // already without reading the payload
 		damage func([]byte) []byte
 	}{
-		{"magic", flip(0)},
-		{"version", flip(8)},
-		{"length of the fields", flip(13)},
-		{"a revision", flip(30)},
-		{"header checksum", flip(340)},
-		{"payload", flip(-20)},
-		{"checksum", flip(-1)},
-		{"cut in the preamble", func(b []byte) []byte { return b[:9] }},
-		{"cut in the header", func(b []byte) []byte { return b[:100] }},
-		{"cut in the payload", func(b []byte) []byte { return b[:len(b)-30] }},
-		{"cut in the checksum", func(b []byte) []byte { return b[:len(b)-1] }},
-		{"longer", func(b []byte) []byte { return append(b, 0) }},
-		{"empty", func([]byte) []byte { return nil }},
+		{"magic", true, flip(0)},
+		{"version", false, flip(8)},
+		{"length of the fields", true, flip(13)},
+		{"a revision", true, flip(30)},
+		{"a token", true, flip(257)},
+		{"header checksum", true, flip(282)},
+		{"payload", false, flip(-20)},
+		{"checksum", false, flip(-1)},
+		{"cut in the preamble", true, func(b []byte) []byte { return b[:9] }},
+		{"cut in the header", true, func(b []byte) []byte { return b[:100] }},
+		{"cut in the payload", true, func(b []byte) []byte { return b[:len(b)-30] }},
+		{"cut in the checksum", true, func(b []byte) []byte { return b[:len(b)-1] }},
+		{"longer", true, func(b []byte) []byte { return append(b, 0) }},
+		{"empty", true, func([]byte) []byte { return nil }},
 	}
 	for _, c := range cases {
 		for _, scanned := range []bool{true, false} {
@@ -162,6 +172,10 @@ func TestDamageOnDisk(t *testing.T) {
 					spoil()
 				}
 				r := open(t, testConfig(dir))
+				r.flush()
+				if n := len(quarantined(t, dir)); scanned && c.seen != (n == 1) {
+					t.Fatalf("%d files are in quarantine after the scan", n)
+				}
 				if !scanned {
 					spoil()
 				}
@@ -215,6 +229,10 @@ func TestSwappedFiles(t *testing.T) {
 				swap()
 			}
 			r := open(t, testConfig(dir))
+			r.flush()
+			if n := len(quarantined(t, dir)); scanned && n != 2 {
+				t.Fatalf("%d files are in quarantine after the scan", n)
+			}
 			if !scanned {
 				swap()
 			}
@@ -257,19 +275,65 @@ func TestPageOfAnotherModel(t *testing.T) {
 	}
 }
 
+// Slots of different models share a directory, and leave each other's pages alone.
+func TestModelsShareADirectory(t *testing.T) {
+	mine := testConfig(t.TempDir())
+	theirs := mine
+	theirs.Identity.ModelRevision = "sha256:another"
+	theirs.PageTokens = 8
+	theirs.Layout = Layout{Streams: 1, Planes: []Plane{{1, 100}, {1, 28}}}
+	e := newFakeEngine()
+	e.layout, e.seqs = theirs.Layout, e.seqs[:1]
+	e.decode(0, seq(1, 16)...)
+	st, err := ParseState(e.state(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		a, b := open(t, mine), open(t, theirs)
+		a.save(seq(1, 16), "")
+		if _, err := b.Save(Save{Prompt: b.NewPrompt(seq(1, 16)), State: st}); err != nil {
+			t.Fatal(err)
+		}
+		a.want(a.use(seq(1, 17), "", false), 16, ReasonTokenHash, -1)
+		b.want(b.plan(seq(1, 17), "", false), 16, ReasonTokenHash, -1)
+		a.flush()
+		b.flush()
+		if st := a.Stats(); st.Disk.Pages != 4 || st.DiskAll.Pages < 4 {
+			t.Fatalf("%+v", st)
+		}
+		a.close()
+		if err := b.Close(context.Background()); err == nil {
+			t.Fatal("the plan was not missed")
+		}
+	}
+	if q := quarantined(t, mine.Dir); len(q) != 0 {
+		t.Fatalf("in quarantine: %v", q)
+	}
+	if all := inDirectory(t, mine.Dir, 0); all.Pages != 6 {
+		t.Fatalf("%+v", all)
+	}
+}
+
 // A page whose key is right but whose rows have another form.
 func TestPageOfAnotherShape(t *testing.T) {
-	dir := t.TempDir()
-	cfg := testConfig(dir)
-	r := open(t, cfg)
-	r.save(seq(1, 4), "")
-	r.flush()
-	cfg.Layout = Layout{Streams: 3, Planes: []Plane{{1, 16}, {1, 8}, {1, 16}, {8, 8}}}
-	o := open(t, cfg)
-	o.want(o.plan(seq(1, 5), "", false), 0, ReasonTokenHash, -1)
-	o.flush()
-	if q := quarantined(t, dir); !slices.Equal(q, []string{string(ReasonLayoutRevision)}) {
-		t.Fatalf("in quarantine: %v", q)
+	for _, scanned := range []bool{true, false} {
+		cfg := testConfig(t.TempDir())
+		other := cfg
+		other.Layout = Layout{Streams: 3, Planes: []Plane{{1, 16}, {1, 8}, {1, 16}, {8, 8}}}
+		r, o := open(t, cfg), open(t, other)
+		r.save(seq(1, 4), "")
+		r.flush()
+		reason := ReasonLayoutRevision
+		if scanned {
+			o = open(t, other)
+			reason = ReasonTokenHash
+		}
+		o.want(o.plan(seq(1, 5), "", false), 0, reason, -1)
+		o.flush()
+		if q := quarantined(t, cfg.Dir); !slices.Equal(q, []string{string(ReasonLayoutRevision)}) {
+			t.Fatalf("in quarantine: %v", q)
+		}
 	}
 }
 
@@ -298,6 +362,28 @@ func TestShortRestorePoisons(t *testing.T) {
 	if n := r.save(seq(1, 11), ""); n != 3 {
 		t.Fatalf("%d pages were kept again", n)
 	}
+}
+
+// A page that is being written when it turns out to be bad keeps its memory until
+// the writer is done, and does not stay on disk.
+func TestShortRestoreWhileWriting(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	block, entered := make(chan struct{}), make(chan struct{}, 1)
+	cfg.Files = &blockingFiles{FileOps: NewOSFiles(), entered: entered, block: block}
+	r := open(t, cfg)
+	r.flush()
+	r.save(seq(1, 4), "")
+	<-entered
+	r.Release(r.plan(seq(1, 5), "", false), Short)
+	if st := r.Stats(); st.HostUsed == 0 {
+		t.Error("memory that is being written was given away")
+	}
+	close(block)
+	r.flush()
+	if st := r.Stats(); st.HostUsed != 0 || st.Disk.Pages != 0 || len(files(t, r.dir)) != 0 {
+		t.Errorf("%+v, %v", st, files(t, r.dir))
+	}
+	checkBooks(t, r)
 }
 
 func TestRestartServesWhatWasWritten(t *testing.T) {

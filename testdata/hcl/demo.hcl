@@ -16,7 +16,8 @@ model "storyteller-f16" {
 }
 
 slot "story" {
-  model = model.storyteller-q8
+  model   = model.storyteller-q8
+  threads = 1 # the model is so small that more threads only wait for each other
 
   context {
     tokens   = 2048
@@ -27,6 +28,7 @@ slot "story" {
 slot "story-f16" {
   model    = model.storyteller-f16
   transfer = "pageable"
+  threads  = 1
 
   context {
     tokens = 2048
