@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
@@ -28,6 +29,14 @@ type Config struct {
 const (
 	defaultPage         = 64
 	defaultPrefillChunk = 512
+	defaultQueue        = 64
+	defaultDeadline     = 5 * time.Minute
+	defaultPagesHost    = 512 << 20
+	minExactPage        = 64
+	maxQueue            = 1 << 16
+	maxDeadline         = 24 * time.Hour
+	minPages            = 1 << 20
+	maxPages            = 1 << 46
 	maxTokens           = 1 << 20
 	maxParallel         = 64
 	maxThreads          = 512
@@ -130,7 +139,7 @@ func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.Slo
 		d.errorf(n.rng, "Unusable slot name", "A slot name has lower-case letters, digits, - and _, at most 63, and starts with a letter or digit.")
 	}
 	m := models[d.text(n, "model", "")]
-	context := n.first("context")
+	context, pages := n.first("context"), n.first("pages")
 	s := shared.SlotSpec{
 		SlotID: n.label, Model: m.name, ModelPath: m.path, DeclaredSHA256: m.sha256, DeclaredPrecision: m.precision,
 		Device:        d.device(n),
@@ -143,6 +152,12 @@ func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.Slo
 		PageTokens:    d.number(context, "page", defaultPage, 16, maxPage),
 		KVType:        d.choice(context, "kv_type", "f16", "f32", "bf16", "q8_0"),
 		PrefillChunk:  d.number(context, "prefill_chunk", defaultPrefillChunk, 16, maxPrefillChunk),
+		PagesHost:     d.size(pages, "host", defaultPagesHost, minPages, maxPages),
+		PagesDisk:     d.size(pages, "disk", 0, minPages, maxPages),
+		Reuse:         shared.Reuse(d.choice(pages, "reuse", "fast", "exact")),
+		PagesSalt:     d.text(pages, "salt", ""),
+		Queue:         d.number(n, "queue", defaultQueue, 1, maxQueue),
+		Deadline:      d.duration(n, "deadline", defaultDeadline, time.Millisecond, maxDeadline),
 	}
 	if s.PageTokens%16 != 0 {
 		d.errorf(context.values["page"].rng, "Wrong page size", "A page has a multiple of 16 tokens.")
@@ -154,6 +169,9 @@ func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.Slo
 			}
 		}
 		d.errorf(rng, "Wrong chunk size", "prefill_chunk (%d) must be a multiple of page (%d).", s.PrefillChunk, s.PageTokens)
+	}
+	if s.Reuse == shared.ReuseExact && s.PageTokens < minExactPage {
+		d.errorf(pages.values["reuse"].rng, "Page too small", "Exact reuse needs pages of at least %d tokens; page is %d.", minExactPage, s.PageTokens)
 	}
 	cfg.ranges[s.SlotID] = n.values["model"].rng
 	if context != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,17 +36,43 @@ func TestDemoFile(t *testing.T) {
 		DeclaredSHA256:    "89b019474aa81e5c299e0ed32d19d49460c3bf19d8aca446fadf19b8f4c730c8",
 		DeclaredPrecision: "Q8_0", Device: "cpu", Threads: 1, Transfer: "auto", ContextTokens: 2048, Parallel: 4,
 		PageTokens: 64, KVType: "f16", PrefillChunk: 512, Preload: true, OnMiss: "wait",
+		PagesHost: 512 << 20, Reuse: shared.ReuseFast, Queue: 64, Deadline: 5 * time.Minute,
 	}, {
 		SlotID: "story-f16", Model: "storyteller", ModelPath: "../testdata/models/storyteller-f16.gguf",
 		DeclaredSHA256:    "32e52065a5b1e29c0f6fea6b19618951d5e46aeeac08fbba2e7622ec93b32ac3",
 		DeclaredPrecision: "F16", Device: "cpu", Threads: 1, Transfer: "pageable", ContextTokens: 2048, Parallel: 1,
 		PageTokens: 64, KVType: "f16", PrefillChunk: 512, Preload: true, OnMiss: "wait",
+		PagesHost: 512 << 20, Reuse: shared.ReuseFast, Queue: 64, Deadline: 5 * time.Minute,
 	}}
 	if diff := cmp.Diff(want, cfg.Slots); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(map[string]string{"gpt-4o-mini": "story"}, cfg.Aliases); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestPagesAndLimits(t *testing.T) {
+	cfg, diags := parseText(`
+		model "m" { path = "m.gguf" }
+		slot "s" {
+			model    = model.m
+			queue    = 7
+			deadline = "1m30s"
+			pages {
+				host  = "1.5GiB"
+				disk  = "4GB"
+				reuse = "exact"
+				salt  = "tenant"
+			}
+		}
+	`, nil)
+	if cfg == nil {
+		t.Fatal(diags)
+	}
+	s := cfg.Slots[0]
+	if s.PagesHost != 3<<29 || s.PagesDisk != 4_000_000_000 || s.Reuse != shared.ReuseExact || s.PagesSalt != "tenant" || s.Queue != 7 || s.Deadline != 90*time.Second {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -112,9 +112,9 @@ type demoStep struct {
 func demoSteps() []demoStep {
 	return []demoStep{
 		{caseCold, "Slot A, cold: its worker starts and everything is prepared", "1 A cold", demoQ8, nil},
-		{caseResident, "Slot A, resident: the same again, nothing left to prepare", "2 A resident", demoQ8, nil},
+		{caseHit, "Slot A, resident: the same again, its context pages are still there", "2 A page hit", demoQ8, nil},
 		{caseCold, "Slot B, cold: another precision tells another story", "3 B cold", demoF16, nil},
-		{caseResident, "Slot A again: switching costs nothing, both stay resident", "4 A after B", demoQ8, nil},
+		{caseHit, "Slot A again: switching costs nothing, both stay resident", "4 A after B", demoQ8, nil},
 		{caseEvicted, "Slot A, evicted and back: a transfer, not a load", "5 A evicted, back", demoQ8, makeEvicted},
 	}
 }
