@@ -11,7 +11,7 @@ import (
 )
 
 // scanPiece is about how many bytes are scanned between looks at the context.
-const scanPiece = 4 << 20
+const scanPiece = 1 << 20
 
 // piece is a run of whole blocks of one tensor.
 type piece struct {

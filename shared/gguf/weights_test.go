@@ -42,7 +42,7 @@ func weightFormats() []weightFormat {
 // start, at the end and where two pieces of work meet.
 func TestWeightsOfEachType(t *testing.T) {
 	for _, w := range weightFormats() {
-		blocks := (9 << 20) / w.size / 64 * 64 // more than two pieces
+		blocks := (5 << 18) / w.size / 64 * 64 // more than one piece
 		perBlock := uint64(256)
 		data := make([]byte, blocks*w.size)
 		f := small()
@@ -69,7 +69,7 @@ func TestWeightsOfEachType(t *testing.T) {
 		}
 		start := int(header.Tensors()[1].Offset)
 		for offset, bits := range w.bad {
-			for _, block := range []int{0, 1, (4 << 20) / w.size, (4<<20)/w.size - 1, blocks - 1} {
+			for _, block := range []int{0, (1 << 20) / w.size, blocks - 1} {
 				at := start + block*w.size
 				copy(file[at+offset:], bits)
 				err := header.CheckWeights(t.Context(), file)

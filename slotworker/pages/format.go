@@ -185,7 +185,7 @@ func parseFields(b []byte) (header, error) {
 
 // readHeader reads the header of a file and gives its bytes as well.
 func readHeader(f io.Reader) (header, []byte, error) {
-	preamble := make([]byte, filePreamble, 1024)
+	preamble := make([]byte, filePreamble)
 	if _, err := io.ReadFull(f, preamble); err != nil {
 		return header{}, nil, endIsDamage(err, "it ends in the preamble")
 	}
@@ -193,7 +193,8 @@ func readHeader(f io.Reader) (header, []byte, error) {
 	if err != nil {
 		return header{}, nil, err
 	}
-	raw := append(preamble, make([]byte, length+checksumBytes)...)
+	raw := make([]byte, filePreamble+length+checksumBytes)
+	copy(raw, preamble)
 	if _, err := io.ReadFull(f, raw[filePreamble:]); err != nil {
 		return header{}, nil, endIsDamage(err, "it ends in the header")
 	}

@@ -118,7 +118,12 @@ func (f *File) Remove(name string) {
 
 // Encode writes the file to memory.
 func (f *File) Encode() ([]byte, error) {
+	size := int64(64 << 10)
+	for _, t := range f.Tensors {
+		size += t.Bytes + int64(f.Alignment) + 128
+	}
 	var b bytes.Buffer
+	b.Grow(int(size))
 	if err := f.Write(&b); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/firstframe/firstframe/shared/gguf"
 )
@@ -29,12 +30,13 @@ func Malformed(valid []byte) ([]Case, error) {
 	if err != nil {
 		return nil, err
 	}
+	whole, err := FromBytes(valid)
+	if err != nil {
+		return nil, err
+	}
 	cases := cuts(valid, header)
 	for _, e := range edits() {
-		f, err := FromBytes(valid)
-		if err != nil {
-			return nil, err
-		}
+		f := &File{Keys: slices.Clone(whole.Keys), Tensors: slices.Clone(whole.Tensors), Alignment: whole.Alignment}
 		e.edit(f)
 		file, err := f.Encode()
 		if err != nil {

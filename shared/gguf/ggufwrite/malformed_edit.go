@@ -166,8 +166,8 @@ func wrongForTheEngine() []edit {
 	return []edit{
 		{name: "another architecture's tensors", engine: true, edit: rename("gemma2")},
 		{name: "width that the tensors do not have", engine: true, edit: set(U32("llama.embedding_length", 512))},
-		{name: "more layers than there are", engine: true, edit: set(U32("llama.block_count", 5))},
-		{name: "fewer layers than there are", engine: true, edit: set(U32("llama.block_count", 3))},
+		{name: "more layers than there are", engine: true, edit: func(f *File) { f.Set(U32("llama.block_count", f.layers()+1)) }},
+		{name: "fewer layers than there are", engine: true, edit: func(f *File) { f.Set(U32("llama.block_count", f.layers()-1)) }},
 		{name: "a layer without a tensor", engine: true, edit: func(f *File) {
 			last := len(f.Tensors) - 1
 			f.Tensors = f.Tensors[:last]
@@ -213,6 +213,11 @@ func (f *File) tensor(name string) *Tensor {
 		}
 	}
 	panic(fmt.Sprintf("the valid file has no tensor %s", name))
+}
+
+// layers is the number of layers that the file says it has.
+func (f *File) layers() uint32 {
+	return binary.LittleEndian.Uint32(f.Find("llama.block_count").Value.Raw)
 }
 
 // offset is where a tensor's data starts in the data region.
