@@ -1,6 +1,10 @@
 package hcl
 
-import "github.com/zclconf/go-cty/cty"
+import (
+	"slices"
+
+	"github.com/zclconf/go-cty/cty"
+)
 
 // keyType is the form of a key's value.
 type keyType string
@@ -49,6 +53,39 @@ type Block struct {
 	Later   bool
 	Keys    []Key
 	Blocks  []Block
+}
+
+func (b Block) hasKey(name string) bool {
+	return slices.ContainsFunc(b.Keys, func(k Key) bool { return k.Name == name })
+}
+
+func (b Block) hasBlock(name string) bool {
+	return slices.ContainsFunc(b.Blocks, func(inner Block) bool { return inner.Name == name })
+}
+
+// names lists everything that may stand in the block.
+func (b Block) names() []string {
+	var names []string
+	for _, k := range b.Keys {
+		names = append(names, k.Name)
+	}
+	for _, inner := range b.Blocks {
+		names = append(names, inner.Name)
+	}
+	return names
+}
+
+// owner is the place where a name may stand, here or further in.
+func (b Block) owner(name string) string {
+	if b.hasKey(name) || b.hasBlock(name) {
+		return place(b)
+	}
+	for _, inner := range b.Blocks {
+		if o := inner.owner(name); o != "" {
+			return o
+		}
+	}
+	return ""
 }
 
 // Schema is the whole language. The reference in docs/configuration.md is
@@ -114,7 +151,7 @@ func Schema() Block {
 			{Name: "context", Meaning: "the context of each sequence", Keys: []Key{
 				{Name: "tokens", Type: typeInt, Default: "the model's trained length", Meaning: "tokens per sequence; KV memory is tokens × parallel"},
 				{Name: "parallel", Type: typeInt, Default: "1", Meaning: "sequences that run at the same time"},
-				{Name: "page", Type: typeInt, Default: "64", Meaning: "tokens of one context page"},
+				{Name: "page", Type: typeInt, Default: "64", Meaning: "tokens of one context page, a power of two"},
 				{Name: "kv_type", Type: typeString, Default: "f16", Meaning: "type of KV memory: f16, f32, bf16, q8_0"},
 				{Name: "prefill_chunk", Type: typeInt, Default: "512", Meaning: "most prompt tokens computed in one step"},
 			}},
