@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
@@ -193,7 +194,7 @@ func readHeader(f io.Reader) (header, []byte, error) {
 	if err != nil {
 		return header{}, nil, err
 	}
-	raw := append(preamble, make([]byte, length+checksumBytes)...)
+	raw := slices.Concat(preamble, make([]byte, length+checksumBytes))
 	if _, err := io.ReadFull(f, raw[filePreamble:]); err != nil {
 		return header{}, nil, endIsDamage(err, "it ends in the header")
 	}
