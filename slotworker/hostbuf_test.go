@@ -168,8 +168,12 @@ func TestWhatIsNoModelFile(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{pipe, empty, dir, filepath.Join(dir, "missing"), "/dev/null"} {
-		if _, err := readHost(t.Context(), path, shared.TransferMmap, func(int64, int64) {}); shared.KindOf(err) != shared.KindModelFile {
+	for path, says := range map[string]string{
+		pipe: "not a regular file", dir: "not a regular file", "/dev/null": "not a regular file",
+		empty: "empty", filepath.Join(dir, "missing"): "no such file",
+	} {
+		_, err := readHost(t.Context(), path, shared.TransferMmap, func(int64, int64) {})
+		if shared.KindOf(err) != shared.KindModelFile || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}
@@ -231,9 +235,11 @@ func TestModelFileChangedAfterThePrefetch(t *testing.T) {
 	if err := os.Chtimes(s.spec.ModelPath, time.Time{}, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
+	s.engine.loadHook = func(LoadRequest) error { t.Error("the engine was given a file that was changed"); return nil }
 	if _, err := s.Activate(t.Context(), shared.ActivateRequest{Expected: s.expected}); shared.KindOf(err) != shared.KindModelFile {
 		t.Errorf("got %v", err)
 	}
+	s.engine.loadHook = nil
 	if st := s.status(); st.Status != shared.SlotEmpty || st.HostBytes != 0 {
 		t.Errorf("a buffer that proves nothing any more was kept: %+v", st)
 	}

@@ -178,6 +178,9 @@ func TestHostileTemplates(t *testing.T) {
 			if shared.KindOf(err) != shared.KindInvalid {
 				t.Errorf("got %.100q, %v", got, err)
 			}
+			if err != nil && name == "a macro in itself" && !strings.Contains(err.Error(), "deep") {
+				t.Errorf("the macros nested until %v", err)
+			}
 			if err != nil && len(err.Error()) > 2000 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}

@@ -455,10 +455,10 @@ func TestCancelledPreparationLeavesNothing(t *testing.T) {
 }
 
 // held starts a request that stays in its second step until let go.
-func (s *slot) held(ctx context.Context) (ended chan answer, letGo func()) {
+func (s *slot) held(ctx context.Context) (ended chan answer, steps *atomic.Int32, letGo func()) {
 	s.t.Helper()
 	entered, leave := make(chan struct{}), make(chan struct{})
-	var steps atomic.Int32
+	steps = new(atomic.Int32)
 	s.engine.model.decodeHook = func([]Row) error {
 		if steps.Add(1) == 2 {
 			close(entered)
@@ -469,14 +469,14 @@ func (s *slot) held(ctx context.Context) (ended chan answer, letGo func()) {
 	ended = make(chan answer, 1)
 	go func() { ended <- s.generate(ctx, "hello", 50, nil) }()
 	wait(s.t, entered)
-	return ended, func() { close(leave) }
+	return ended, steps, func() { close(leave) }
 }
 
 func TestEvictWaitsForRequests(t *testing.T) {
 	s := newSlot(t)
 	defer s.end()
 	s.prepare()
-	ended, letGo := s.held(t.Context())
+	ended, _, letGo := s.held(t.Context())
 	if st := s.status(); st.Status != shared.SlotActive || st.SequencesRunning != 1 || st.KVTokensUsed == 0 {
 		t.Errorf("with a request: %+v", st)
 	}
@@ -508,7 +508,7 @@ func TestCallerLeavesWhileTheEngineIsStuck(t *testing.T) {
 	defer s.end()
 	s.prepare()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended, letGo := s.held(ctx)
+	ended, steps, letGo := s.held(ctx)
 	cancel()
 	if got := wait(t, ended); shared.KindOf(got.err) != shared.KindCancelled {
 		t.Errorf("got %v", got.err)
@@ -518,6 +518,9 @@ func TestCallerLeavesWhileTheEngineIsStuck(t *testing.T) {
 	}
 	letGo()
 	eventually(t, func() bool { hb, _ := s.Heartbeat(t.Context()); return hb.Running == 0 && hb.Waiting == 0 })
+	if n := steps.Load(); n != 2 {
+		t.Errorf("%d steps were made for a request whose caller left in the second", n)
+	}
 	if st := s.status(); st.KVTokensUsed != 0 {
 		t.Errorf("its tokens are still there: %+v", st)
 	}

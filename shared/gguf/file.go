@@ -84,13 +84,24 @@ func (c *cursor) counts() (tensors, keys uint64, err error) {
 	if keys, err = c.u64(); err != nil {
 		return 0, 0, err
 	}
-	switch {
-	case tensors == 0:
+	if tensors == 0 {
 		return 0, 0, c.fail(8, "the file has no tensors")
-	case tensors > maxTensors || tensors > c.left()/leastTensor:
-		return 0, 0, c.fail(8, "claims %d tensors, but only %d bytes follow and at most %d tensors are allowed", tensors, c.left(), maxTensors)
-	case keys > maxKeys || keys > c.left()/leastKey:
-		return 0, 0, c.fail(16, "claims %d metadata keys, but only %d bytes follow and at most %d keys are allowed", keys, c.left(), maxKeys)
+	}
+	for _, n := range []struct {
+		at          int64
+		what        string
+		claim, most uint64
+		least       uint64 // bytes that one takes
+	}{
+		{8, "tensors", tensors, maxTensors, leastTensor},
+		{16, "metadata keys", keys, maxKeys, leastKey},
+	} {
+		switch {
+		case n.claim > n.most:
+			return 0, 0, c.fail(n.at, "claims %d %s; at most %d are allowed", n.claim, n.what, n.most)
+		case n.claim > c.left()/n.least:
+			return 0, 0, c.fail(n.at, "claims %d %s, but only %d bytes follow: the file is cut or damaged", n.claim, n.what, c.left())
+		}
 	}
 	return tensors, keys, nil
 }

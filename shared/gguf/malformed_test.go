@@ -158,8 +158,8 @@ func TestHugeFilesWithHugeClaims(t *testing.T) {
 		name, want string
 		edit       func(*ggufwrite.File)
 	}{
-		{"keys", "at most 65536 keys", func(f *ggufwrite.File) { f.Broken.KeyCount = 1 << 34 }},
-		{"tensors", "at most 131072 tensors", func(f *ggufwrite.File) { f.Broken.TensorCount = 1 << 34 }},
+		{"keys", "at most 65536", func(f *ggufwrite.File) { f.Broken.KeyCount = 1 << 34 }},
+		{"tensors", "at most 131072", func(f *ggufwrite.File) { f.Broken.TensorCount = 1 << 34 }},
 		{"numbers", "larger than 256 MiB", func(f *ggufwrite.File) { count(f, "tokenizer.ggml.scores", 1<<37) }},
 	} {
 		f := small()
