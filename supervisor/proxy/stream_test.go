@@ -383,7 +383,7 @@ func TestLongStreamsAndKeptConnections(t *testing.T) {
 func TestSlowSendersAreCut(t *testing.T) {
 	inBubble(t, &fake{}, func(t *testing.T, p *pipes) {
 		for text, limit := range map[string]time.Duration{
-			"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n":                                readHeaderTimeout,
+			"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n":                                  readHeaderTimeout,
 			"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{\"mod": readBodyTimeout,
 		} {
 			conn, err := p.dial(t.Context(), "", "")
