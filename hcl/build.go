@@ -7,7 +7,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -22,16 +24,25 @@ type Config struct {
 	Aliases  map[string]string
 	// ranges says where a slot's keys stand, for checks that need the model file.
 	ranges map[string]hcl.Range
+	texts  map[string][]byte
 }
 
 // Defaults and bounds of slot keys.
 const (
 	defaultPage         = 64
 	defaultPrefillChunk = 512
+	defaultQueue        = 64
+	defaultDeadline     = 5 * time.Minute
+	defaultPagesHost    = 512 << 20
+	minExactPage        = 64
+	maxQueue            = 1 << 16
+	maxDeadline         = 24 * time.Hour
+	minPages            = 1 << 20
+	maxPages            = 1 << 46
 	maxTokens           = 1 << 20
 	maxParallel         = 64
 	maxThreads          = 512
-	maxPage             = 1024
+	maxPage             = 512 // divides the default chunk, as every smaller page does
 	maxPrefillChunk     = 8192
 )
 
@@ -47,7 +58,7 @@ type model struct {
 }
 
 func (d *decoder) build(root *node, bases map[string]string) *Config {
-	cfg := &Config{Aliases: map[string]string{}, ranges: map[string]hcl.Range{}}
+	cfg := &Config{Aliases: map[string]string{}, ranges: map[string]hcl.Range{}, texts: d.texts}
 	if n := root.first("supervisor"); n != nil {
 		cfg.StateDir = d.text(n, "state_dir", "")
 		if cfg.StateDir != "" && !filepath.IsAbs(cfg.StateDir) {
@@ -72,8 +83,7 @@ func (d *decoder) build(root *node, bases map[string]string) *Config {
 		names[name] = rng
 	}
 	if len(root.blocks["slot"]) == 0 && !d.diags.HasErrors() {
-		d.diags = append(d.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "No slots",
-			Detail: "The configuration declares no slot block, so there is nothing to serve."})
+		d.unlocated("No slots", "The configuration declares no slot block, so there is nothing to serve.")
 	}
 	d.aliases(root, names, cfg)
 	return cfg
@@ -95,9 +105,6 @@ func (d *decoder) models(root *node, bases map[string]string) map[string]model {
 			precision: strings.ToUpper(d.text(n, "precision", "")),
 		}
 		d.requestName(n, "name", m.name)
-		if m.path == "" && n.values["path"].rng.Filename != "" {
-			d.errorf(n.values["path"].rng, "Empty path", "The path of a model must not be empty.")
-		}
 		if m.path != "" && !filepath.IsAbs(m.path) {
 			m.path = filepath.Join(bases[n.rng.Filename], m.path)
 		}
@@ -114,15 +121,15 @@ func (d *decoder) models(root *node, bases map[string]string) map[string]model {
 
 // requestName checks a name that requests use.
 func (d *decoder) requestName(n *node, key, name string) {
-	bad := strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
-	if name != "" && len(name) <= 128 && !bad {
+	bad := strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(name) != name
+	if name != "" && utf8.RuneCountInString(name) <= 128 && !bad {
 		return
 	}
 	rng := n.rng
 	if v, ok := n.values[key]; ok {
 		rng = v.rng
 	}
-	d.errorf(rng, "Unusable name", "A name has 1 to 128 printable characters without spaces.")
+	d.errorf(rng, "Unusable name", "A name has 1 to 128 printable characters and no space at either end.")
 }
 
 func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.SlotSpec {
@@ -130,22 +137,28 @@ func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.Slo
 		d.errorf(n.rng, "Unusable slot name", "A slot name has lower-case letters, digits, - and _, at most 63, and starts with a letter or digit.")
 	}
 	m := models[d.text(n, "model", "")]
-	context := n.first("context")
+	context, pages := n.first("context"), n.first("pages")
 	s := shared.SlotSpec{
 		SlotID: n.label, Model: m.name, ModelPath: m.path, DeclaredSHA256: m.sha256, DeclaredPrecision: m.precision,
 		Device:        d.device(n),
 		Transfer:      shared.Transfer(d.choice(n, "transfer", "auto", "mmap", "pageable")),
 		OnMiss:        shared.OnMiss(d.choice(n, "on_miss", "wait", "pending", "fail")),
 		Preload:       d.flag(n, "preload", true),
-		Threads:       d.number(n, "threads", runtime.NumCPU(), 1, maxThreads),
+		Threads:       d.number(n, "threads", runtime.GOMAXPROCS(0), 1, maxThreads),
 		ContextTokens: d.number(context, "tokens", 0, defaultPage, maxTokens),
 		Parallel:      d.number(context, "parallel", 1, 1, maxParallel),
 		PageTokens:    d.number(context, "page", defaultPage, 16, maxPage),
 		KVType:        d.choice(context, "kv_type", "f16", "f32", "bf16", "q8_0"),
 		PrefillChunk:  d.number(context, "prefill_chunk", defaultPrefillChunk, 16, maxPrefillChunk),
+		PagesHost:     d.size(pages, "host", defaultPagesHost, minPages, maxPages),
+		PagesDisk:     d.size(pages, "disk", 0, minPages, maxPages),
+		Reuse:         shared.Reuse(d.choice(pages, "reuse", "fast", "exact")),
+		PagesSalt:     d.text(pages, "salt", ""),
+		Queue:         d.number(n, "queue", defaultQueue, 1, maxQueue),
+		Deadline:      d.duration(n, "deadline", defaultDeadline, time.Millisecond, maxDeadline),
 	}
-	if s.PageTokens%16 != 0 {
-		d.errorf(context.values["page"].rng, "Wrong page size", "A page has a multiple of 16 tokens.")
+	if s.PageTokens&(s.PageTokens-1) != 0 {
+		d.errorf(context.values["page"].rng, "Wrong page size", "The size of a page is a power of two.")
 	} else if s.PrefillChunk%s.PageTokens != 0 {
 		rng := n.rng
 		for _, key := range []string{"page", "prefill_chunk"} {
@@ -153,7 +166,13 @@ func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.Slo
 				rng = v.rng
 			}
 		}
-		d.errorf(rng, "Wrong chunk size", "prefill_chunk (%d) must be a multiple of page (%d).", s.PrefillChunk, s.PageTokens)
+		d.errorf(rng, "Wrong chunk size", "prefill_chunk must be a multiple of page, which is %d unless it is set.", defaultPage)
+	}
+	if v, ok := d.get(context, "tokens"); ok && s.ContextTokens != 0 && s.ContextTokens < s.PageTokens {
+		d.errorf(v.rng, "Context too short", "A context must hold a page, which has %d tokens unless page is set.", defaultPage)
+	}
+	if s.Reuse == shared.ReuseExact && s.PageTokens < minExactPage {
+		d.errorf(pages.values["reuse"].rng, "Page too small", "Exact reuse needs pages of at least %d tokens; page is %d.", minExactPage, s.PageTokens)
 	}
 	cfg.ranges[s.SlotID] = n.values["model"].rng
 	if context != nil {
@@ -171,7 +190,7 @@ func (d *decoder) device(n *node) string {
 	switch {
 	case device == "cpu":
 	case cudaDevice.MatchString(device):
-		d.errorf(rng, "Not supported yet", "The device %q is not supported by this version yet.", device)
+		d.notYet(rng, "device", "cuda:N")
 	default:
 		d.errorf(rng, "Unknown device", "A device is \"cpu\" or \"cuda:N\".")
 	}
@@ -227,7 +246,7 @@ func (d *decoder) choice(n *node, key string, words ...string) string {
 	switch {
 	case slices.Contains(words, word):
 	case key == "transfer" && word == string(shared.TransferPinned):
-		d.errorf(v.rng, "Not supported yet", "The transfer %q is not supported by this version yet.", word)
+		d.notYet(v.rng, key, string(shared.TransferPinned))
 	default:
 		d.errorf(v.rng, "Unknown value", "%s is one of %s.%s", key, strings.Join(words, ", "), suggest(word, words))
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
@@ -36,19 +37,10 @@ func (n *node) first(name string) *node {
 // decoder turns syntax into nodes. Diagnostics are collected, so that one run
 // shows everything that is wrong.
 type decoder struct {
-	eval  *evaluator
-	diags hcl.Diagnostics
-}
-
-func (d *decoder) errorf(rng hcl.Range, summary, format string, args ...any) {
-	d.diags = append(d.diags, &hcl.Diagnostic{
-		Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: &rng,
-	})
-}
-
-// notYet is the one way in which this version refuses what a later one will take.
-func (d *decoder) notYet(rng hcl.Range, what, name string) {
-	d.errorf(rng, "Not supported yet", "The %s %q is not supported by this version yet.", what, name)
+	eval    *evaluator
+	texts   map[string][]byte // by file name
+	diags   hcl.Diagnostics
+	dropped bool
 }
 
 // body decodes one block's body.
@@ -65,16 +57,24 @@ func (d *decoder) body(body *hclsyntax.Body, schema Block, n *node) {
 	}
 }
 
-// attributes decodes the keys in source order.
-func (d *decoder) attributes(body *hclsyntax.Body, schema Block, n *node) {
-	attrs := slices.SortedFunc(maps.Values(body.Attributes), func(a, b *hclsyntax.Attribute) int {
+// inOrder sorts attributes as they stand in the source.
+func inOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
+	return slices.SortedFunc(maps.Values(attrs), func(a, b *hclsyntax.Attribute) int {
 		return a.SrcRange.Start.Byte - b.SrcRange.Start.Byte
 	})
-	for _, attr := range attrs {
+}
+
+func (d *decoder) attributes(body *hclsyntax.Body, schema Block, n *node) {
+	for _, attr := range inOrder(body.Attributes) {
+		if d.full() {
+			return
+		}
 		i := slices.IndexFunc(schema.Keys, func(k Key) bool { return k.Name == attr.Name })
 		switch {
+		case i < 0 && schema.hasBlock(attr.Name):
+			d.errorf(attr.NameRange, "Not a key", "%s is a block: it is written %s { … }, without an equals sign.", attr.Name, attr.Name)
 		case i < 0:
-			d.errorf(attr.NameRange, "Unknown key", "There is no key %q %s.%s", attr.Name, place(schema), d.nearest(attr.Name, schema))
+			d.errorf(attr.NameRange, "Unknown key", "There is no key %q %s.%s", attr.Name, place(schema), nearest(attr.Name, schema))
 		case schema.Keys[i].Later:
 			d.notYet(attr.NameRange, "key", attr.Name)
 		default:
@@ -90,20 +90,26 @@ func (d *decoder) attribute(attr *hclsyntax.Attribute, key Key) (cty.Value, bool
 		root := strings.TrimPrefix(string(key.Type), "reference to a ")
 		return d.reference(attr, root)
 	}
-	v, diags := d.eval.value(attr.Expr)
-	if diags.HasErrors() {
-		d.diags = append(d.diags, diags...)
+	v, ok := d.evaluate(attr.Expr)
+	if !ok {
 		return cty.NilVal, false
-	}
-	if !v.IsWhollyKnown() {
-		return cty.NilVal, false // it depends on a local that is wrong, which was said there
 	}
 	converted, err := convert.Convert(v, key.Type.cty())
 	if err != nil || converted.IsNull() {
 		d.errorf(attr.Expr.Range(), "Wrong type", "The key %q needs a %s.", key.Name, key.Type)
 		return cty.NilVal, false
 	}
+	if key.Type == typeString && !usable(converted.AsString()) {
+		// Not taken for a key that is not set: an empty digest would be one that
+		// nothing is compared with.
+		d.errorf(attr.Expr.Range(), "Unusable text", "The key %q needs text that is not empty and has no control characters.", key.Name)
+		return cty.NilVal, false
+	}
 	return converted, true
+}
+
+func usable(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // reference reads model.NAME or slot.NAME.
@@ -123,17 +129,24 @@ func (d *decoder) reference(attr *hclsyntax.Attribute, root string) (cty.Value, 
 			name = step.Key.AsString()
 		}
 	}
-	if !slices.Contains(names, name) {
-		d.errorf(attr.Expr.Range(), "Unknown reference", "There is no %s %q.%s", root, name, suggest(name, names))
+	if !names[name] {
+		d.errorf(attr.Expr.Range(), "Unknown reference", "There is no %s %q.%s", root, name, suggest(name, slices.Sorted(maps.Keys(names))))
 		return cty.NilVal, false
 	}
 	return cty.StringVal(name), true
 }
 
 func (d *decoder) block(b *hclsyntax.Block, schema Block, n *node) {
+	if d.full() {
+		return
+	}
 	i := slices.IndexFunc(schema.Blocks, func(s Block) bool { return s.Name == b.Type })
-	if i < 0 {
-		d.errorf(b.TypeRange, "Unknown block", "There is no block %q %s.%s", b.Type, place(schema), d.nearest(b.Type, schema))
+	switch {
+	case i < 0 && schema.hasKey(b.Type):
+		d.errorf(b.TypeRange, "Not a block", "%s is a key: it is written %s = …, with an equals sign.", b.Type, b.Type)
+		return
+	case i < 0:
+		d.errorf(b.TypeRange, "Unknown block", "There is no block %q %s.%s", b.Type, place(schema), nearest(b.Type, schema))
 		return
 	}
 	s := schema.Blocks[i]
@@ -163,21 +176,25 @@ func (d *decoder) block(b *hclsyntax.Block, schema Block, n *node) {
 	d.body(b.Body, s, child)
 }
 
-// nearest names the key or block that was probably meant.
-func (d *decoder) nearest(name string, schema Block) string {
-	var names []string
-	for _, k := range schema.Keys {
-		names = append(names, k.Name)
+// nearest names the key or block that was probably meant: one of the same name
+// elsewhere, one of a similar name, or else all that there is.
+func nearest(name string, schema Block) string {
+	names := schema.names()
+	if near := suggest(name, names); near != "" {
+		return near
 	}
-	for _, b := range schema.Blocks {
-		names = append(names, b.Name)
+	if owner := Schema().owner(name); owner != "" {
+		return fmt.Sprintf(" It belongs %s.", owner)
 	}
-	return suggest(name, names)
+	if len(names) == 0 {
+		return ""
+	}
+	return " Known here: " + strings.Join(names, ", ") + "."
 }
 
 // suggest is a sentence with the nearest of the names, or nothing when none is near.
 func suggest(name string, names []string) string {
-	best, distance := "", len(name)/2+2
+	best, distance := "", len(name)/2+1
 	for _, n := range names {
 		if d := levenshtein.Distance(name, n, nil); d < distance {
 			best, distance = n, d
@@ -193,9 +210,12 @@ func place(schema Block) string {
 	if schema.Name == "" {
 		return "at the top level"
 	}
+	if strings.HasPrefix(schema.Name, "a") {
+		return "in an " + schema.Name + " block"
+	}
 	return "in a " + schema.Name + " block"
 }
 
 func at(rng hcl.Range) string {
-	return fmt.Sprintf("%s:%d", rng.Filename, rng.Start.Line)
+	return fmt.Sprintf("%s:%d", shown(rng.Filename), rng.Start.Line)
 }

@@ -1,29 +1,59 @@
 package hcl
 
 import (
-	"io"
+	"fmt"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/firstframe/firstframe/shared"
 )
 
-// maxDiagnosticWidth keeps explanations readable in a terminal.
-const maxDiagnosticWidth = 100
+// maxDiagnostics is how many are kept: whoever has more starts with these.
+const maxDiagnostics = 50
 
-// WriteDiagnostics prints diagnostics with the lines of source they point at.
-// Values of variables are never printed: they may come from the environment.
-func WriteDiagnostics(w io.Writer, diags hcl.Diagnostics, color bool) error {
-	files := map[string]*hcl.File{}
-	for _, d := range diags {
-		if d.Subject == nil || files[d.Subject.Filename] != nil {
-			continue
+func (d *decoder) errorf(rng hcl.Range, summary, format string, args ...any) {
+	d.add(hcl.Diagnostics{{
+		Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: &rng,
+	}})
+}
+
+// unlocated reports what no line of source can be shown for.
+func (d *decoder) unlocated(summary, format string, args ...any) {
+	d.add(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...)}})
+}
+
+// notYet is the one way in which this version refuses what a later one will take.
+func (d *decoder) notYet(rng hcl.Range, what, name string) {
+	d.errorf(rng, "Not supported yet", "The %s %q is not supported by this version yet.", what, name)
+}
+
+// full reports whether there is no room for more, so that nothing more need be
+// looked for.
+func (d *decoder) full() bool { return len(d.diags) >= maxDiagnostics }
+
+// add keeps diagnostics, without what would print the values of variables: they
+// may come from the environment.
+func (d *decoder) add(diags hcl.Diagnostics) {
+	for _, diag := range diags {
+		if d.full() {
+			d.dropped = true
+			return
 		}
-		if text, err := readFile(d.Subject.Filename); err == nil {
-			files[d.Subject.Filename] = &hcl.File{Bytes: text}
+		diag.Expression, diag.EvalContext, diag.Extra = nil, nil, nil
+		if diag.Subject != nil {
+			diag.Extra = sourceText(d.texts[diag.Subject.Filename])
 		}
+		d.diags = append(d.diags, diag)
 	}
-	return hcl.NewDiagnosticTextWriter(w, files, maxDiagnosticWidth, color).WriteDiagnostics(withoutValues(diags))
+}
+
+func (d *decoder) finish() hcl.Diagnostics {
+	if d.dropped || d.full() {
+		d.diags = append(d.diags, &hcl.Diagnostic{
+			Severity: hcl.DiagError, Summary: "More errors", Detail: "There may be more; these are the first.",
+		})
+	}
+	return d.diags
 }
 
 // Err is one error for a whole set of diagnostics, or nil when none is an error.
@@ -39,9 +69,11 @@ type TrainedTokens func(path string) (int, error)
 
 // CheckModels compares the declarations with the headers of the model files. A
 // file that cannot be read is an error here, so that validate shows it; a
-// supervisor serves the other slots all the same.
+// supervisor serves the other slots all the same. The message names the file,
+// also where its path comes from the environment: without it nobody could find
+// what is missing, and paths of models are no secrets.
 func (c *Config) CheckModels(trained TrainedTokens) hcl.Diagnostics {
-	d := &decoder{}
+	d := &decoder{texts: c.texts}
 	for _, s := range c.Slots {
 		n, err := trained(s.ModelPath)
 		if err != nil {
@@ -50,8 +82,8 @@ func (c *Config) CheckModels(trained TrainedTokens) hcl.Diagnostics {
 		}
 		if n > 0 && s.ContextTokens > n {
 			d.errorf(c.ranges[s.SlotID+" tokens"], "Context too long",
-				"Slot %q: context.tokens is %d, but the model was trained for %d.", s.SlotID, s.ContextTokens, n)
+				"Slot %q: the model was trained for %d tokens, which is less than context.tokens.", s.SlotID, n)
 		}
 	}
-	return d.diags
+	return d.finish()
 }

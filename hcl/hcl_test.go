@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -35,17 +39,43 @@ func TestDemoFile(t *testing.T) {
 		DeclaredSHA256:    "89b019474aa81e5c299e0ed32d19d49460c3bf19d8aca446fadf19b8f4c730c8",
 		DeclaredPrecision: "Q8_0", Device: "cpu", Threads: 1, Transfer: "auto", ContextTokens: 2048, Parallel: 4,
 		PageTokens: 64, KVType: "f16", PrefillChunk: 512, Preload: true, OnMiss: "wait",
+		PagesHost: 512 << 20, Reuse: shared.ReuseFast, Queue: 64, Deadline: 5 * time.Minute,
 	}, {
 		SlotID: "story-f16", Model: "storyteller", ModelPath: "../testdata/models/storyteller-f16.gguf",
 		DeclaredSHA256:    "32e52065a5b1e29c0f6fea6b19618951d5e46aeeac08fbba2e7622ec93b32ac3",
 		DeclaredPrecision: "F16", Device: "cpu", Threads: 1, Transfer: "pageable", ContextTokens: 2048, Parallel: 1,
 		PageTokens: 64, KVType: "f16", PrefillChunk: 512, Preload: true, OnMiss: "wait",
+		PagesHost: 512 << 20, Reuse: shared.ReuseFast, Queue: 64, Deadline: 5 * time.Minute,
 	}}
 	if diff := cmp.Diff(want, cfg.Slots); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(map[string]string{"gpt-4o-mini": "story"}, cfg.Aliases); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestPagesAndLimits(t *testing.T) {
+	cfg, diags := parseText(`
+		model "m" { path = "m.gguf" }
+		slot "s" {
+			model    = model.m
+			queue    = 7
+			deadline = "1m30s"
+			pages {
+				host  = "1.5GiB"
+				disk  = "4GB"
+				reuse = "exact"
+				salt  = "tenant"
+			}
+		}
+	`, nil)
+	if cfg == nil {
+		t.Fatal(diags)
+	}
+	s := cfg.Slots[0]
+	if s.PagesHost != 3<<29 || s.PagesDisk != 4_000_000_000 || s.Reuse != shared.ReuseExact || s.PagesSalt != "tenant" || s.Queue != 7 || s.Deadline != 90*time.Second {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -86,6 +116,35 @@ func TestEnvironmentIsNeverPrinted(t *testing.T) {
 		 model "m" { path = local.a + 1 }`,
 		`locals { a = { b = env("SECRET") } }
 		 model "m" { path = local.a.c }`,
+		`model "m" { path = env(env("SECRET")) }`,
+		`model "m" { path = { for x in ["a", "b"] : env("SECRET") => x } }`,
+		`model "m" { path = true ? { (env("SECRET")) = 1 } : { b = 1 } }`,
+		`model "m" { path = { a = 1 }[env("SECRET")] }`,
+		`locals { a = { b = 1 } }
+		 model "m" { path = local.a[env("SECRET")] }`,
+		`model "m" { path = "${[env("SECRET")]}" }`,
+		`model "m" { path = env("SECRET").x }`,
+		`model "m" { path = -env("SECRET") }`,
+		`model "m" { path = !env("SECRET") }`,
+		`model "m" { path = env("SECRET") ? 1 : 2 }`,
+		`model "m" { path = env("SECRET") && true }`,
+		`model "m" {
+			path      = "m"
+			name      = "${env("SECRET")} "
+			sha256    = env("SECRET")
+			precision = env("SECRET")
+		 }
+		 slot "s" {
+			model    = model.m
+			device   = env("SECRET")
+			transfer = env("SECRET")
+			on_miss  = env("SECRET")
+			preload  = env("SECRET")
+			context {
+				tokens  = env("SECRET")
+				kv_type = env("SECRET")
+			}
+		 }`,
 		`locals { a = env("SECRET") }
 		 model "m" { path = [local.a] }
 		 slot "s" { model = local.a }`,
@@ -110,6 +169,7 @@ func TestFolderIsOneConfiguration(t *testing.T) {
 	write("1.hcl", `model "m" { path = "m.gguf" }`)
 	write("2.hcl", `slot "s" { model = model.m }`)
 	write("notes.txt", `not read`)
+	write(".#2.hcl", `an editor's`)
 	cfg, diags := Load(dir)
 	if err := Err(diags); err != nil || len(cfg.Slots) != 1 {
 		t.Fatalf("got %v, %v", cfg, err)
@@ -145,6 +205,216 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
+func TestNamesAreSafeForATerminal(t *testing.T) {
+	_, diags := Load(filepath.Join(t.TempDir(), "\x1b[2J.hcl"))
+	var out bytes.Buffer
+	if err := WriteDiagnostics(&out, diags, false); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), `\x1b[2J.hcl`) {
+		t.Errorf("got %q", &out)
+	}
+}
+
+// TestNoValuesTravel is for writers of diagnostics other than ours, which print
+// the variables of an expression that failed.
+func TestNoValuesTravel(t *testing.T) {
+	e := newEvaluator()
+	e.lookup = func(string) (string, bool) { return "correct-horse-battery", true }
+	_, diags := parse([]Source{{Name: "test.hcl", Text: []byte(`locals { a = env("SECRET") }
+		model "m" { path = !local.a }`)}}, e)
+	if len(diags) == 0 {
+		t.Fatal("accepted")
+	}
+	for _, d := range diags {
+		if d.Expression != nil || d.EvalContext != nil {
+			t.Errorf("%v carries the values of variables", d)
+		}
+	}
+}
+
+func TestColor(t *testing.T) {
+	_, diags := Parse(Source{Name: "test.hcl", Text: []byte("wrong = 1")})
+	var out bytes.Buffer
+	if err := WriteDiagnostics(&out, diags, true); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\x1b[31m^^^^^\x1b[0m"; !strings.Contains(out.String(), want) {
+		t.Errorf("the mark is not red: %q", &out)
+	}
+}
+
+func TestMarksStandBelow(t *testing.T) {
+	for _, source := range []string{
+		"\tkey = 1", "\u00e9 = { key = 1 }", "e\u0301 = { key = 1 }", strings.Repeat("x", 500) + "key",
+		"key" + strings.Repeat("x", 500), "first\nkey\r\nlast",
+	} {
+		at := strings.Index(source, "key")
+		line, mark := snippet([]byte(source), hcl.Range{Start: hcl.Pos{Byte: at}, End: hcl.Pos{Byte: at + 3}})
+		before, after, _ := strings.Cut(line, "key")
+		letters := strings.ReplaceAll(before, "\u0301", "")
+		if len([]rune(letters))+3 != len([]rune(mark)) || !strings.HasSuffix(mark, "^^^") || len(after) > 200 {
+			t.Errorf("%q:\n%s\n%s", source, line, mark)
+		}
+		if strings.Contains(line, "\r") || strings.Count(before, "\t") != strings.Count(mark, "\t") {
+			t.Errorf("%q:\n%s\n%s", source, line, mark)
+		}
+	}
+}
+
+func TestManyErrorsAreCut(t *testing.T) {
+	cfg, diags := Parse(Source{Name: "test.hcl", Text: []byte(strings.Repeat("slot \"s\" {}\n", 5000))})
+	if cfg != nil || len(diags) != maxDiagnostics+1 || !strings.Contains(diags[maxDiagnostics].Detail, "the first") {
+		t.Errorf("%d diagnostics", len(diags))
+	}
+}
+
+// TestHostileFiles parses what, at the size that a file may have, overflowed the
+// stack, which ends the process, or took hours. Each is refused for its own
+// reason, so files far smaller show that it is.
+func TestHostileFiles(t *testing.T) {
+	const size = 1 << 14
+	numbered := func(format string) string {
+		var b strings.Builder
+		for i := 0; b.Len() < size; i++ {
+			b.WriteString(strings.NewReplacer("THIS", fmt.Sprintf("k%05d", i), "NEXT", fmt.Sprintf("k%05d", i+1)).Replace(format))
+		}
+		return b.String()
+	}
+	fill := func(part string) string { return strings.Repeat(part, size/len(part)) }
+	for name, c := range map[string]struct{ want, text string }{
+		"not":               {"Too complex", "locals { a = " + fill("!") + "true }"},
+		"minus":             {"Too complex", "locals { a = " + fill("-") + "1 }"},
+		"plus":              {"Too complex", "locals { a = 1" + fill("+1") + " }"},
+		"lines in brackets": {"Too complex", "locals { a = (1\n" + fill("+1\n") + ") }"},
+		"condition":         {"Too complex", "locals { a = " + fill("true?1:") + "2 }"},
+		"index":             {"Too complex", "locals { a = b" + fill("[0]") + " }"},
+		"attribute":         {"Too complex", "locals { a = b" + fill(".a") + " }"},
+		"splat":             {"Too complex", "locals { a = b" + fill("[*]") + " }"},
+		"calls":             {"Too complex", "locals { a = " + fill("env(") + " }"},
+		"namespaces":        {"Too complex", "locals { a = " + fill("a::") + "b() }"},
+		"interpolations":    {"Too complex", "locals { a = " + fill(`"${`) + " }"},
+		"template if":       {"Too complex", `locals { a = "` + fill("%{if true}") + `" }`},
+		"template for":      {"Too complex", `locals { a = "` + fill("%{for a in []}") + `" }`},
+		"heredoc":           {"Too complex", "locals {\n a = <<A\n" + fill("%{if true}\n") + "A\n}"},
+		"open blocks":       {"Too complex", fill("a {\n")},
+		"after brackets":    {"Too complex", "locals { a = " + strings.Repeat("(", 200) + "1" + strings.Repeat("+1+1)", 200) + " }"},
+		"chain of locals":   {"Too complex", "locals {\n" + numbered("THIS=local.NEXT\n") + "}"},
+		"digits":            {"Number too long", "locals { a = " + fill("1") + " }"},
+		"exponent":          {"Value too large", "locals { a = 1e99999 }"},
+		"endless exponent":  {"Value too large", "locals { a = 1e999999999 }"},
+		"large list":        {"Value too large", "locals { a = [" + strings.Repeat("1,", 10000) + "] }"},
+		"repeated list":     {"Value too large", "locals {\na=[" + strings.Repeat("1,", 1000) + "]\nb=[" + strings.Repeat("local.a,", 50) + "]\n}"},
+		"squares":           {"Value too large", "locals {\na0=1e9\na1=local.a0*local.a0\na2=local.a1*local.a1\na3=local.a2*local.a2\na4=local.a3*local.a3\n}"},
+		"unknown keys":      {"More errors", "slot \"s\" {\n" + numbered("THIS=1\n") + "}"},
+		"empty slots":       {"More errors", numbered("slot \"THIS\" {}\n")},
+		"wrong references":  {"More errors", numbered("slot \"THIS\" { model = model.NEXT }\n")},
+		"unknown blocks":    {"More errors", numbered("THIS {}\n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, diags := Parse(Source{Name: "hostile.hcl", Text: []byte(c.text)})
+			refused := func(d *hcl.Diagnostic) bool { return d.Summary == c.want }
+			if cfg != nil || !slices.ContainsFunc(diags, refused) {
+				t.Errorf("not refused as %q: %v", c.want, diags)
+			}
+		})
+	}
+}
+
+// TestLargeFilesAreFine keeps the bounds away from what is legitimate.
+func TestLargeFilesAreFine(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("locals {\n  folder = \"models\"\n  list = [" + strings.Repeat("\"x\", ", 1000) + "]\n}\nmodel \"m\" { path = \"${local.folder}/m.gguf\" }\n")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "slot \"s%d\" {\n  model = model.m # shared\n  context { tokens = 4 * 1024 }\n}\n", i)
+	}
+	cfg, diags := Parse(Source{Name: "large.hcl", Text: []byte(b.String())})
+	if err := Err(diags); err != nil || len(cfg.Slots) != 1000 || cfg.Slots[999].ContextTokens != 4096 {
+		t.Fatal(err)
+	}
+}
+
+func TestArithmetic(t *testing.T) {
+	cfg, out := parseText(`locals {
+		half = -(-8) / 2
+		text = "8"
+	}
+	model "m" { path = "m${local.half - 1}" }
+	slot "s" {
+		model   = model.m
+		threads = (local.half + 2) % 4
+		context { parallel = local.half * 2 > 7 ? local.text : 1 }
+	}`, nil)
+	if cfg == nil || cfg.Slots[0].ModelPath != "base/m3" || cfg.Slots[0].Threads != 2 || cfg.Slots[0].Parallel != 8 {
+		t.Errorf("got %+v\n%s", cfg, out)
+	}
+	if cfg, _ := parseText(`locals {
+		text = "8"
+		sum  = local.text + 1
+	}
+	model "m" { path = "m" }
+	slot "s" { model = model.m }`, nil); cfg != nil {
+		t.Error("text was added up")
+	}
+}
+
+func TestTooManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	for i := range maxFiles + 1 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.hcl", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, diags := Load(dir); !strings.Contains(diags.Error(), "are not read") {
+		t.Error(diags)
+	}
+}
+
+func TestTextIsBoundedToo(t *testing.T) {
+	_, diags := Parse(Source{Name: "test.hcl", Text: make([]byte, maxFileBytes+1)})
+	if !strings.Contains(diags.Error(), "larger than") {
+		t.Error(diags)
+	}
+}
+
+// TestDocumentedExamples keeps the examples of the documentation right.
+func TestDocumentedExamples(t *testing.T) {
+	text, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := strings.Split(string(text), "```hcl\n")[1:]
+	for _, example := range examples {
+		code, _, _ := strings.Cut(example, "```")
+		if cfg, out := parseText(code, nil); cfg == nil {
+			t.Errorf("%s\n%s", code, out)
+		}
+	}
+	if len(examples) == 0 {
+		t.Error("there are none")
+	}
+}
+
+func TestLocalsByIndex(t *testing.T) {
+	cfg, out := parseText(`locals {
+		a = local["z"]
+		z = "m"
+	}
+	model "m" { path = local.a }
+	slot "s" { model = model.m }`, nil)
+	if cfg == nil || cfg.Slots[0].ModelPath != "base/m" {
+		t.Error(out)
+	}
+}
+
+func TestEnvironmentMustBeText(t *testing.T) {
+	cfg, out := parseText(`model "m" { path = env("A") }
+	slot "s" { model = model.m }`, map[string]string{"A": "\xff"})
+	if cfg != nil || !strings.Contains(out, "not UTF-8") {
+		t.Error(out)
+	}
+}
+
 func TestCheckModels(t *testing.T) {
 	cfg, out := parseText(`model "a" { path = "a" }
 model "b" { path = "b" }
@@ -170,7 +440,7 @@ slot "b" { model = model.b }`, nil)
 // TestBadFiles compares the diagnostics of every bad file with its golden.
 func TestBadFiles(t *testing.T) {
 	files, err := filepath.Glob("../testdata/hcl/bad/*.hcl")
-	if err != nil || len(files) < 20 {
+	if err != nil || len(files) < 50 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, file := range files {
@@ -259,12 +529,22 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		cfg, diags := Parse(Source{Name: "fuzz.hcl", Base: ".", Text: text})
+		const secret = "correct-horse-battery"
+		e := newEvaluator()
+		e.lookup = func(name string) (string, bool) { return secret, name != "NOT_SET" }
+		cfg, diags := parse([]Source{{Name: "fuzz.hcl", Base: ".", Text: text}}, e)
 		if (cfg == nil) != diags.HasErrors() {
 			t.Errorf("configuration %v with diagnostics %v", cfg, diags)
 		}
-		if err := WriteDiagnostics(&bytes.Buffer{}, diags, true); err != nil {
+		var out bytes.Buffer
+		if err := WriteDiagnostics(&out, diags, true); err != nil {
 			t.Error(err)
+		}
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("the value of an environment variable is printed:\n%s", &out)
+		}
+		if !utf8.Valid(out.Bytes()) {
+			t.Errorf("not text: %q", &out)
 		}
 		if cfg != nil && len(cfg.Slots) == 0 {
 			t.Error("a configuration without slots was accepted")

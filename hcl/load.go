@@ -1,16 +1,14 @@
 package hcl
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"unicode/utf8"
+	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -19,7 +17,7 @@ import (
 // Bounds of what is worth parsing: a configuration is written by hand.
 const (
 	maxFileBytes = 1 << 20
-	maxNesting   = 64
+	maxFiles     = 1000
 )
 
 // Load reads a file, or every *.hcl file of a folder, as one configuration.
@@ -45,21 +43,9 @@ func Parse(sources ...Source) (*Config, hcl.Diagnostics) {
 }
 
 func read(path string) ([]Source, hcl.Diagnostics) {
-	info, err := os.Stat(path)
+	files, err := filesAt(path)
 	if err != nil {
 		return nil, fileError(path, err)
-	}
-	files := []string{path}
-	if info.IsDir() {
-		if files, err = filepath.Glob(filepath.Join(escapeGlob(path), "*.hcl")); err != nil {
-			return nil, fileError(path, err)
-		}
-		if entries, err := os.ReadDir(path); err != nil {
-			return nil, fileError(path, err)
-		} else if len(files) == 0 {
-			return nil, fileError(path, fmt.Errorf("none of its %d entries is a .hcl file", len(entries)))
-		}
-		slices.Sort(files)
 	}
 	var sources []Source
 	var diags hcl.Diagnostics
@@ -74,26 +60,51 @@ func read(path string) ([]Source, hcl.Diagnostics) {
 	return sources, diags
 }
 
-// escapeGlob makes a folder's name stand for itself in a pattern.
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+// filesAt names what a path stands for: a folder for its *.hcl files in the
+// order of their names, anything else for itself. Files that start with a dot
+// belong to editors.
+func filesAt(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path) // sorted by name
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if name := e.Name(); filepath.Ext(name) == ".hcl" && !strings.HasPrefix(name, ".") {
+			files = append(files, filepath.Join(path, name))
+		}
+	}
+	switch {
+	case len(files) == 0:
+		return nil, fmt.Errorf("none of its %d entries is a .hcl file", len(entries))
+	case len(files) > maxFiles:
+		return nil, fmt.Errorf("it has %d .hcl files, and more than %d are not read", len(files), maxFiles)
+	}
+	return files, nil
 }
 
 // readFile reads regular files of a sane size only: a pipe would block, a
 // device would never end.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("it is not a regular file")
+		return nil, errors.New("it is not a regular file")
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err == nil && len(text) > maxFileBytes {
 		err = fmt.Errorf("it is larger than %d bytes", maxFileBytes)
@@ -107,12 +118,12 @@ func fileError(path string, err error) hcl.Diagnostics {
 		err = cause.Err // without the path, which the diagnostic names itself
 	}
 	return hcl.Diagnostics{{
-		Severity: hcl.DiagError, Summary: "Cannot read configuration", Detail: fmt.Sprintf("%s: %v.", path, err),
+		Severity: hcl.DiagError, Summary: "Cannot read configuration", Detail: fmt.Sprintf("%s: %v.", shown(path), err),
 	}}
 }
 
 func parse(sources []Source, eval *evaluator) (*Config, hcl.Diagnostics) {
-	d := &decoder{eval: eval}
+	d := &decoder{eval: eval, texts: map[string][]byte{}}
 	root := &node{values: map[string]value{}, blocks: map[string][]*node{}}
 	var bodies []*hclsyntax.Body
 	bases := map[string]string{}
@@ -127,63 +138,19 @@ func parse(sources []Source, eval *evaluator) (*Config, hcl.Diagnostics) {
 		d.collect(body, locals)
 	}
 	d.evaluateLocals(locals)
+	schema := Schema()
 	for _, body := range bodies {
-		for _, attr := range body.Attributes {
-			d.errorf(attr.NameRange, "Unknown key", "There is no key %q at the top level.%s", attr.Name, d.nearest(attr.Name, Schema()))
-		}
+		d.attributes(body, schema, root)
 		for _, b := range body.Blocks {
-			d.block(b, Schema(), root)
+			d.block(b, schema, root)
 		}
 	}
 	cfg := d.build(root, bases)
-	if d.diags.HasErrors() {
-		return nil, d.diags
-	}
-	return cfg, d.diags
-}
-
-// syntax parses one file after the checks that keep the parser out of trouble.
-func (d *decoder) syntax(src Source) *hclsyntax.Body {
-	start := hcl.Range{Filename: src.Name, Start: hcl.InitialPos, End: hcl.InitialPos}
-	text := bytes.TrimPrefix(src.Text, []byte("\xef\xbb\xbf"))
-	switch {
-	case len(text) > maxFileBytes:
-		d.errorf(start, "File too large", "A configuration file may have %d bytes.", maxFileBytes)
-		return nil
-	case !utf8.Valid(text) || bytes.ContainsFunc(text, isControl):
-		// Without a subject: such bytes are not for a terminal.
-		d.diags = append(d.diags, &hcl.Diagnostic{
-			Severity: hcl.DiagError, Summary: "Not a text file",
-			Detail: fmt.Sprintf("%s is not UTF-8 text without control characters.", src.Name),
-		})
-		return nil
-	case nesting(text) > maxNesting:
-		d.errorf(start, "Nested too deep", "Brackets may be nested %d deep.", maxNesting)
-		return nil
-	}
-	file, diags := hclsyntax.ParseConfig(text, src.Name, hcl.InitialPos)
-	d.diags = append(d.diags, withoutValues(diags)...)
+	diags := d.finish()
 	if diags.HasErrors() {
-		return nil
+		return nil, diags
 	}
-	return file.Body.(*hclsyntax.Body)
-}
-
-func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f }
-
-// nesting bounds the depth of brackets from above; brackets inside strings count too.
-func nesting(text []byte) int {
-	depth, most := 0, 0
-	for _, c := range text {
-		switch c {
-		case '{', '[', '(':
-			depth++
-			most = max(most, depth)
-		case '}', ']', ')':
-			depth = max(depth-1, 0)
-		}
-	}
-	return most
+	return cfg, diags
 }
 
 // collect finds locals and the names that references may use.
@@ -191,7 +158,8 @@ func (d *decoder) collect(body *hclsyntax.Body, locals map[string]*hclsyntax.Att
 	for _, b := range body.Blocks {
 		switch {
 		case b.Type == "locals":
-			for name, attr := range b.Body.Attributes {
+			for _, attr := range inOrder(b.Body.Attributes) {
+				name := attr.Name
 				if earlier, ok := locals[name]; ok {
 					d.errorf(attr.NameRange, "Repeated local", "local.%s is already set at %s.", name, at(earlier.NameRange))
 					continue
@@ -202,7 +170,7 @@ func (d *decoder) collect(body *hclsyntax.Body, locals map[string]*hclsyntax.Att
 				d.errorf(inner.TypeRange, "Unexpected block", "A locals block holds values only.")
 			}
 		case (b.Type == "model" || b.Type == "slot") && len(b.Labels) == 1:
-			d.eval.names[b.Type] = append(d.eval.names[b.Type], b.Labels[0])
+			d.eval.names[b.Type][b.Labels[0]] = true
 		}
 	}
 }

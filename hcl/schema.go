@@ -1,6 +1,10 @@
 package hcl
 
-import "github.com/zclconf/go-cty/cty"
+import (
+	"slices"
+
+	"github.com/zclconf/go-cty/cty"
+)
 
 // keyType is the form of a key's value.
 type keyType string
@@ -49,6 +53,39 @@ type Block struct {
 	Later   bool
 	Keys    []Key
 	Blocks  []Block
+}
+
+func (b Block) hasKey(name string) bool {
+	return slices.ContainsFunc(b.Keys, func(k Key) bool { return k.Name == name })
+}
+
+func (b Block) hasBlock(name string) bool {
+	return slices.ContainsFunc(b.Blocks, func(inner Block) bool { return inner.Name == name })
+}
+
+// names lists everything that may stand in the block.
+func (b Block) names() []string {
+	var names []string
+	for _, k := range b.Keys {
+		names = append(names, k.Name)
+	}
+	for _, inner := range b.Blocks {
+		names = append(names, inner.Name)
+	}
+	return names
+}
+
+// owner is the place where a name may stand, here or further in.
+func (b Block) owner(name string) string {
+	if b.hasKey(name) || b.hasBlock(name) {
+		return place(b)
+	}
+	for _, inner := range b.Blocks {
+		if o := inner.owner(name); o != "" {
+			return o
+		}
+	}
+	return ""
 }
 
 // Schema is the whole language. The reference in docs/configuration.md is
@@ -103,8 +140,8 @@ func Schema() Block {
 			{Name: "preload", Type: typeBool, Default: "true", Meaning: "prepare at start instead of at the first request"},
 			{Name: "threads", Type: typeInt, Default: "all cores", Meaning: "threads of the engine"},
 			{Name: "on_miss", Type: typeString, Default: "wait", Meaning: "wait, pending or fail, when a request finds the slot not resident"},
-			{Name: "queue", Type: typeInt, Default: "64", Meaning: "requests that may wait for a sequence", Later: true},
-			{Name: "deadline", Type: typeDuration, Default: "5m", Meaning: "longest time for one request", Later: true},
+			{Name: "queue", Type: typeInt, Default: "64", Meaning: "requests that may wait for a sequence"},
+			{Name: "deadline", Type: typeDuration, Default: "5m", Meaning: "longest time for one request"},
 			{Name: "pin", Type: typeBool, Default: "false", Meaning: "never evict under pressure", Later: true},
 			{Name: "idle_ttl", Type: typeDuration, Default: "never", Meaning: "evict after that long without a request", Later: true},
 			{Name: "replicas", Type: typeInt, Default: "1", Meaning: "processes of the same identity", Later: true},
@@ -114,15 +151,15 @@ func Schema() Block {
 			{Name: "context", Meaning: "the context of each sequence", Keys: []Key{
 				{Name: "tokens", Type: typeInt, Default: "the model's trained length", Meaning: "tokens per sequence; KV memory is tokens × parallel"},
 				{Name: "parallel", Type: typeInt, Default: "1", Meaning: "sequences that run at the same time"},
-				{Name: "page", Type: typeInt, Default: "64", Meaning: "tokens of one context page"},
+				{Name: "page", Type: typeInt, Default: "64", Meaning: "tokens of one context page, a power of two"},
 				{Name: "kv_type", Type: typeString, Default: "f16", Meaning: "type of KV memory: f16, f32, bf16, q8_0"},
 				{Name: "prefill_chunk", Type: typeInt, Default: "512", Meaning: "most prompt tokens computed in one step"},
 			}},
-			{Name: "pages", Meaning: "reuse of context pages", Later: true, Keys: []Key{
-				{Name: "host", Type: typeSize, Default: "none", Meaning: "host tier", Later: true},
-				{Name: "disk", Type: typeSize, Default: "none", Meaning: "disk tier", Later: true},
-				{Name: "reuse", Type: typeString, Default: "fast", Meaning: "fast or exact", Later: true},
-				{Name: "salt", Type: typeString, Default: "none", Meaning: "keeps tenants apart", Later: true},
+			{Name: "pages", Meaning: "reuse of context pages", Keys: []Key{
+				{Name: "host", Type: typeSize, Default: "512MiB", Meaning: "budget of the host tier"},
+				{Name: "disk", Type: typeSize, Default: "none", Meaning: "limit of the disk tier in the state folder, which restarts survive"},
+				{Name: "reuse", Type: typeString, Default: "fast", Meaning: "fast recomputes one token of a known prompt; exact gives the logits of a cold run to the bit and needs pages of 64 tokens or more"},
+				{Name: "salt", Type: typeString, Default: "none", Meaning: "keeps the slot's pages apart from those under other salts"},
 			}},
 			{Name: "restart", Meaning: "restarts of a worker that ended by itself", Later: true, Keys: []Key{
 				{Name: "attempts", Type: typeInt, Default: "3", Meaning: "restarts within the interval", Later: true},

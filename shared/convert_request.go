@@ -144,6 +144,9 @@ func toResult(r Result) *pb.Result {
 		SlotHit:      r.SlotHit,
 		PromptNs:     int64(r.Prompt),
 		PredictedNs:  int64(r.Predicted),
+		MissReason:   r.MissReason,
+
+		DivergedAtToken: int32(r.DivergedAtToken),
 	}
 }
 
@@ -159,6 +162,9 @@ func fromResult(m *pb.Result) Result {
 		SlotHit:      m.GetSlotHit(),
 		Prompt:       time.Duration(m.GetPromptNs()),
 		Predicted:    time.Duration(m.GetPredictedNs()),
+		MissReason:   m.GetMissReason(),
+
+		DivergedAtToken: int(m.GetDivergedAtToken()),
 	}
 }
 

@@ -46,6 +46,12 @@ func toSpec(s SlotSpec) *pb.SlotSpec {
 		Threads:           int32(s.Threads),
 		Preload:           s.Preload,
 		OnMiss:            string(s.OnMiss),
+		PagesHost:         s.PagesHost,
+		PagesDisk:         s.PagesDisk,
+		Reuse:             string(s.Reuse),
+		PagesSalt:         s.PagesSalt,
+		Queue:             int32(s.Queue),
+		DeadlineNs:        int64(s.Deadline),
 	}
 }
 
@@ -66,6 +72,12 @@ func fromSpec(m *pb.SlotSpec) SlotSpec {
 		Threads:           int(m.GetThreads()),
 		Preload:           m.GetPreload(),
 		OnMiss:            OnMiss(m.GetOnMiss()),
+		PagesHost:         m.GetPagesHost(),
+		PagesDisk:         m.GetPagesDisk(),
+		Reuse:             Reuse(m.GetReuse()),
+		PagesSalt:         m.GetPagesSalt(),
+		Queue:             int(m.GetQueue()),
+		Deadline:          time.Duration(m.GetDeadlineNs()),
 	}
 }
 
@@ -122,6 +134,7 @@ func toSlotInfo(s SlotInfo) *pb.SlotInfo {
 		Progress:       toProgress(s.Progress),
 		OnMiss:         string(s.OnMiss),
 		LogTail:        s.LogTail,
+		Load:           toLoad(s.Load),
 	}
 }
 
@@ -150,6 +163,7 @@ func fromSlotInfo(m *pb.SlotInfo) SlotInfo {
 		Progress:       fromProgress(m.GetProgress()),
 		OnMiss:         OnMiss(m.GetOnMiss()),
 		LogTail:        m.GetLogTail(),
+		Load:           fromLoad(m.GetLoad()),
 	}
 }
 

@@ -112,6 +112,7 @@ func toWorkerStatus(s WorkerStatus) *pb.WorkerStatus {
 		SequencesWaiting: int32(s.SequencesWaiting),
 		KvTokensUsed:     s.KVTokensUsed,
 		KvTokensTotal:    s.KVTokensTotal,
+		Pages:            toPageStats(s.Pages),
 	}
 }
 
@@ -127,5 +128,6 @@ func fromWorkerStatus(m *pb.WorkerStatus) WorkerStatus {
 		SequencesWaiting: int(m.GetSequencesWaiting()),
 		KVTokensUsed:     m.GetKvTokensUsed(),
 		KVTokensTotal:    m.GetKvTokensTotal(),
+		Pages:            fromPageStats(m.GetPages()),
 	}
 }

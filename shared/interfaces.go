@@ -92,6 +92,7 @@ type WorkerStatus struct {
 	SequencesWaiting int
 	KVTokensUsed     int64
 	KVTokensTotal    int64
+	Pages            PageStats
 }
 
 // Worker owns one slot's buffers. The implementation in a worker process and

@@ -23,6 +23,59 @@ type SlotSpec struct {
 	Threads           int
 	Preload           bool
 	OnMiss            OnMiss
+	// PagesHost is the budget of the host tier of context pages in bytes, 0
+	// meaning 512 MiB, and PagesDisk that of the disk tier, 0 meaning none.
+	PagesHost int64
+	PagesDisk int64
+	Reuse     Reuse // empty means fast
+	// PagesSalt keeps the slot's pages apart from those of other salts.
+	PagesSalt string
+	Queue     int           // requests that wait for a sequence; 0 means the default
+	Deadline  time.Duration // of a request without one; 0 means the default
+}
+
+// Reuse says how much of a prompt may come from context pages.
+type Reuse string
+
+// The ways to reuse.
+const (
+	// ReuseFast computes only what no page covers, at least the last token.
+	ReuseFast Reuse = "fast"
+	// ReuseExact takes whole pages only and computes in chunks of whole pages, so
+	// that a hit gives the same logits as a cold run, to the bit.
+	ReuseExact Reuse = "exact"
+)
+
+// PageTier is what one tier of context pages holds.
+type PageTier struct {
+	Pages int
+	Bytes int64
+}
+
+// PageStats is a slot's account of its context pages since it was activated.
+type PageStats struct {
+	// Off says why no pages are kept; empty when they are.
+	Off string
+	// Device is what running sequences hold.
+	Device PageTier
+	Host   PageTier
+	Disk   PageTier
+	// Prompt tokens restored from host memory or from disk, missed by reason,
+	// computed although a page covered them, and computed at all.
+	HitHostTokens    int64
+	HitDiskTokens    int64
+	MissTokens       map[string]int64
+	RecomputedTokens int64
+	PrefilledTokens  int64
+}
+
+// SlotLoad is what runs on a resident slot.
+type SlotLoad struct {
+	SequencesRunning int
+	SequencesWaiting int
+	KVTokensUsed     int64
+	KVTokensTotal    int64
+	Pages            PageStats
 }
 
 // PrefetchPlan says what a prefetch is about to do. It is legal only from the
@@ -68,6 +121,8 @@ type SlotInfo struct {
 	Progress       Progress
 	OnMiss         OnMiss
 	LogTail        []string
+	// Load is as of the last look at the worker, a moment ago at most.
+	Load SlotLoad
 }
 
 // SlotList is all slots in declaration order, and the aliases.
@@ -175,4 +230,10 @@ type Result struct {
 	SlotHit      bool          // the slot was resident when the request came
 	Prompt       time.Duration // prefill of the tokens that no page covered
 	Predicted    time.Duration // all decode steps
+	// MissReason says why the prompt's tokens after the cached ones were not; empty
+	// when every page that may be used was there.
+	MissReason string
+	// DivergedAtToken is the first token in which the prompt differs from the known
+	// prompt that shares most tokens with it, 0 when there is none.
+	DivergedAtToken int
 }

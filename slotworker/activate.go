@@ -3,14 +3,23 @@ package slotworker
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
 )
 
-// defaultChunk is the prefill chunk of a slot that does not set one.
-const defaultChunk = 512
+// What a slot has that does not set it.
+const (
+	defaultChunk     = 512
+	defaultPage      = 64
+	defaultHostPages = 512 << 20
+)
+
+// exactPage is the least page of a slot with exact reuse: the engine computes
+// chunks of this many rows and more in the same way.
+const exactPage = 64
 
 // resident is a model with its device buffers, ready for requests.
 type resident struct {
@@ -142,7 +151,8 @@ func (w *Worker) start(host *hostBuffer, model Model) (*scheduler, error) {
 			KVType:            spec.KVType,
 		},
 		chunk:    spec.PrefillChunk,
-		queue:    w.cfg.Queue,
+		queue:    spec.Queue,
+		pages:    w.pages(host),
 		warmup:   warmup,
 		progress: &w.progress,
 		logger:   w.cfg.Logger,
@@ -153,8 +163,25 @@ func (w *Worker) start(host *hostBuffer, model Model) (*scheduler, error) {
 	return s, nil
 }
 
+// pages says what a slot keeps of its prompts.
+func (w *Worker) pages(host *hostBuffer) pagesConfig {
+	spec := host.proof.spec
+	c := pagesConfig{
+		identity: host.proof.identity,
+		page:     spec.PageTokens,
+		exact:    spec.Reuse == shared.ReuseExact,
+		salt:     spec.PagesSalt,
+		host:     spec.PagesHost,
+		disk:     spec.PagesDisk,
+	}
+	if c.disk > 0 {
+		c.dir = filepath.Join(w.cfg.StateDir, "pages")
+	}
+	return c
+}
+
 // fillSpec puts defaults where a slot sets nothing.
-func fillSpec(s shared.SlotSpec, trained int) (shared.SlotSpec, error) {
+func (w *Worker) fillSpec(s shared.SlotSpec, trained int) (shared.SlotSpec, error) {
 	if s.ContextTokens == 0 {
 		s.ContextTokens = trained
 	}
@@ -170,10 +197,34 @@ func fillSpec(s shared.SlotSpec, trained int) (shared.SlotSpec, error) {
 	if s.KVType == "" {
 		s.KVType = "f16"
 	}
+	if s.PageTokens == 0 {
+		s.PageTokens = defaultPage
+	}
+	if s.PagesHost == 0 {
+		s.PagesHost = defaultHostPages
+	}
+	if s.Reuse == "" {
+		s.Reuse = shared.ReuseFast
+	}
+	if s.Queue == 0 {
+		s.Queue = w.cfg.Queue
+	}
+	if s.Deadline == 0 {
+		s.Deadline = w.cfg.Deadline
+	}
 	s.PrefillChunk = min(s.PrefillChunk, s.ContextTokens)
+	if s.Reuse == shared.ReuseExact {
+		s.PrefillChunk = max(1, s.PrefillChunk/max(1, s.PageTokens)) * s.PageTokens
+	}
 	switch {
 	case s.ContextTokens < 2 || s.Parallel < 1 || s.PrefillChunk < 1 || s.Threads < 1:
 		return s, shared.Errorf(shared.KindInvalid, "context tokens %d, parallel %d, prefill chunk %d and threads %d have to be positive", s.ContextTokens, s.Parallel, s.PrefillChunk, s.Threads)
+	case s.PageTokens < 1 || s.PagesHost < 0 || s.PagesDisk < 0 || s.Queue < 0 || s.Deadline < 0:
+		return s, shared.Errorf(shared.KindInvalid, "page tokens %d have to be positive, and pages of %d and %d bytes, queue %d and deadline %v cannot be negative", s.PageTokens, s.PagesHost, s.PagesDisk, s.Queue, s.Deadline)
+	case s.Reuse != shared.ReuseFast && s.Reuse != shared.ReuseExact:
+		return s, &shared.Error{Kind: shared.KindInvalid, Field: "pages.reuse", Message: fmt.Sprintf("unknown reuse %q", s.Reuse)}
+	case s.Reuse == shared.ReuseExact && s.PageTokens < exactPage:
+		return s, &shared.Error{Kind: shared.KindInvalid, Field: "pages.reuse", Message: fmt.Sprintf("exact reuse needs pages of at least %d tokens, not %d", exactPage, s.PageTokens)}
 	case trained > 0 && s.ContextTokens > trained:
 		return s, &shared.Error{Kind: shared.KindInvalid, Field: "context.tokens", Message: fmt.Sprintf("the model was trained for %d tokens, the slot asks for %d", trained, s.ContextTokens)}
 	default:

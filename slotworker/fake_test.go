@@ -1,6 +1,7 @@
 package slotworker
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -60,6 +61,7 @@ type fakeModel struct {
 	sampleHook   func(tokens []int32)
 	tokensHook   func()           // in SeqTokens, which a bind calls
 	removeHook   func(int32) bool // false: the sequence cannot be cut
+	restoreHook  func(int) int    // how many bytes of a state are taken
 
 	samplers atomic.Int64 // samplers that were not closed
 }
@@ -219,7 +221,12 @@ func (c *fakeContext) Sample(s Sampler, row int) int32 {
 	return c.model.next(c.ends[row])
 }
 
-func (c *fakeContext) Logits(int) []float32 { return make([]float32, fakeVocab) }
+// Logits say which token comes next.
+func (c *fakeContext) Logits(row int) []float32 {
+	logits := make([]float32, fakeVocab)
+	logits[c.model.next(c.ends[row])] = 1
+	return logits
+}
 
 func (c *fakeContext) SeqRemove(seq, from, to int32) bool {
 	defer c.enter()()
@@ -241,10 +248,70 @@ func (c *fakeContext) SeqTokens(seq int32) int {
 	return len(c.seqs[seq])
 }
 
-func (c *fakeContext) StateSize(int32) int        { return 0 }
-func (c *fakeContext) StateGet(int32, []byte) int { return 0 }
-func (c *fakeContext) StateSet(int32, []byte) int { return 0 }
-func (c *fakeContext) DeviceBytes() int64         { return 1 << 20 }
+func (c *fakeContext) StateSize(seq int32) int { return len(c.state(seq)) }
+
+func (c *fakeContext) StateGet(seq int32, dst []byte) int {
+	defer c.enter()()
+	return copy(dst, c.state(seq))
+}
+
+// state is in the engine's form, with one layer: its keys are the tokens, its
+// values their complements.
+func (c *fakeContext) state(seq int32) []byte {
+	le, tokens := binary.LittleEndian, c.seqs[seq]
+	b := le.AppendUint32(nil, 0xaf143cd8)
+	b = le.AppendUint32(b, uint32(seq))
+	b = le.AppendUint32(b, uint32(len(c.seqs)))
+	for stream := range c.seqs {
+		if stream != int(seq) || len(tokens) == 0 {
+			b = le.AppendUint32(b, 0)
+			continue
+		}
+		b = le.AppendUint32(b, uint32(len(tokens)))
+		for i := range tokens {
+			b = le.AppendUint32(b, uint32(i))
+			b = le.AppendUint32(b, 1)
+			b = le.AppendUint32(b, uint32(seq))
+		}
+		b = le.AppendUint64(b, 1<<32) // not transposed, one layer
+		for _, mask := range []int32{0, -1} {
+			b = le.AppendUint32(b, 26)
+			b = le.AppendUint64(b, 4)
+			for _, t := range tokens {
+				b = le.AppendUint32(b, uint32(t^mask))
+			}
+		}
+	}
+	return b
+}
+
+func (c *fakeContext) StateSet(seq int32, src []byte) int {
+	defer c.enter()()
+	if c.model.restoreHook != nil {
+		src = src[:c.model.restoreHook(len(src))]
+	}
+	c.seqs[seq] = nil
+	head := 12 + 4*(int(seq)+1)
+	if len(src) < head {
+		return 0
+	}
+	n := int(binary.LittleEndian.Uint32(src[head-4:]))
+	whole := 12 + 4*len(c.seqs) + n*12 + 8 + 2*(12+4*n)
+	if len(src) != whole {
+		return 0
+	}
+	at := head + n*12 + 8 + 12
+	for i := range n {
+		t := int32(binary.LittleEndian.Uint32(src[at+4*i:]))
+		if ^t != int32(binary.LittleEndian.Uint32(src[at+4*n+12+4*i:])) {
+			panic("keys and values of a restored state are of other tokens")
+		}
+		c.seqs[seq] = append(c.seqs[seq], t)
+	}
+	return len(src)
+}
+
+func (c *fakeContext) DeviceBytes() int64 { return 1 << 20 }
 
 func (c *fakeContext) Close() {
 	defer c.enter()()

@@ -22,7 +22,7 @@ func (w *Worker) Generate(ctx context.Context, req shared.GenerateRequest, emit 
 	defer cancel()
 	deadline := req.Deadline
 	if deadline == 0 {
-		deadline = w.cfg.Deadline
+		deadline = r.spec.Deadline
 	}
 	ctx, cancelTimer := context.WithDeadlineCause(ctx, arrived.Add(deadline),
 		shared.Errorf(shared.KindDeadline, "the request took longer than its deadline of %s", deadline))
@@ -79,6 +79,7 @@ func (r *resident) generate(ctx context.Context, req shared.GenerateRequest, arr
 	if q.sampler, err = r.model.NewSampler(req.Sampling, q.prompt); err != nil {
 		return shared.Result{}, err
 	}
+	r.scheduler.fetchPages(ctx, q)
 	q.stamps.prepared = time.Now()
 	return r.await(q, emit)
 }
@@ -90,6 +91,7 @@ func (r *resident) await(q *request, emit func(shared.Chunk) error) (shared.Resu
 	q.ctx = ctx
 	if err := r.scheduler.submit(q); err != nil {
 		q.sampler.Close()
+		r.scheduler.dropPlan(q)
 		return shared.Result{}, err
 	}
 	first := true

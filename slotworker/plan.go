@@ -10,9 +10,11 @@ type take struct {
 
 // plan decides the rows of the next step. Every sequence that decodes gets its
 // one row; of those that prefill, the one admitted first gets up to chunk rows.
-// A prompt is therefore always cut at multiples of chunk, whatever else runs.
-// It changes nothing and only appends to the given slices.
-func plan(admitted []*sequence, chunk int, rows []Row, takes []take) ([]Row, []take) {
+// What no page covers is therefore always cut into the same chunks, whatever
+// else runs. With a page size, chunks are whole pages and the rest of the prompt,
+// at least one token, is a chunk of its own: then the chunks that compute a page
+// have as many rows as full pages have, whatever was covered. It changes nothing and only appends to the given slices.
+func plan(admitted []*sequence, chunk, page int, rows []Row, takes []take) ([]Row, []take) {
 	var prefill *sequence
 	for _, s := range admitted {
 		switch {
@@ -28,6 +30,11 @@ func plan(admitted []*sequence, chunk int, rows []Row, takes []take) ([]Row, []t
 	}
 	todo := prefill.req.prompt[prefill.filled:]
 	n := min(chunk, len(todo))
+	if page > 0 {
+		if full := (len(prefill.req.prompt) - 1) / page * page; prefill.filled < full {
+			n = min(chunk, full-prefill.filled)
+		}
+	}
 	t := take{seq: prefill, count: n, logits: -1}
 	for i, token := range todo[:n] {
 		rows = append(rows, Row{Token: token, Pos: int32(prefill.filled + i), Seq: prefill.id})

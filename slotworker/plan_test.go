@@ -50,7 +50,7 @@ func TestPlan(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rows, takes := plan(tt.seqs, 32, nil, nil)
+			rows, takes := plan(tt.seqs, 32, 0, nil, nil)
 			if diff := cmp.Diff(tt.want, planned(rows, takes)); diff != "" {
 				t.Error(diff)
 			}

@@ -31,7 +31,7 @@ func (w *Worker) proveHost(ctx context.Context, h *hostBuffer, req shared.Prefet
 	if err := gguf.CheckDeclared(req.Spec, p.identity); err != nil {
 		return err
 	}
-	if p.spec, err = fillSpec(req.Spec, header.TrainedTokens()); err != nil {
+	if p.spec, err = w.fillSpec(req.Spec, header.TrainedTokens()); err != nil {
 		return err
 	}
 	if !w.checked[h.digest] {

@@ -3,12 +3,14 @@ package slotworker
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/slotworker/pages"
 )
 
 // schedulerConfig is what a scheduler is made of.
@@ -18,6 +20,7 @@ type schedulerConfig struct {
 	chunk    int // most prompt tokens in one step
 	queue    int // most requests that wait for a sequence
 	warmup   []int32
+	pages    pagesConfig
 	progress *atomic.Uint64 // grows with each engine step
 	logger   hclog.Logger
 }
@@ -30,14 +33,16 @@ type scheduler struct {
 	stop  chan struct{}
 	done  chan struct{}
 
-	inSystem atomic.Int64 // requests submitted and not ended
-	running  atomic.Int64 // requests that have a sequence
-	kvTokens atomic.Int64 // positions in KV memory
-	usable   atomic.Int64 // sequences that are not dirty
+	inSystem  atomic.Int64 // requests submitted and not ended
+	running   atomic.Int64 // requests that have a sequence
+	kvTokens  atomic.Int64 // positions in KV memory
+	usable    atomic.Int64 // sequences that are not dirty
+	prefilled atomic.Int64 // prompt tokens computed for requests
 
 	// Set before start returns.
 	deviceBytes int64
 	warmed      time.Duration
+	store       *pages.Store
 
 	// Only the scheduler's goroutine.
 	engine    Context
@@ -47,6 +52,10 @@ type scheduler struct {
 	rows      []Row
 	takes     []take
 	fresh     []*request // requests whose first chunk this step put
+	following []*request // requests that wait for pages which another one computes
+	flights   *pages.Inflight
+	lastID    pages.RequestID
+	blob      []byte // one state on its way in or out
 }
 
 // startScheduler makes the context and warms it up. The model must outlive the scheduler.
@@ -89,10 +98,20 @@ func (s *scheduler) kvUse() (used, total int64) {
 	return s.kvTokens.Load(), int64(s.cfg.context.TokensPerSequence) * int64(s.cfg.context.Sequences)
 }
 
-// close ends all requests, frees the context and waits for that.
+// pagesWait bounds how long the end of a scheduler or a drain waits for pages to
+// reach the disk.
+const pagesWait = 10 * time.Second
+
+// close ends all requests, frees the context, moves the pages to disk where
+// there is one, and waits for all that.
 func (s *scheduler) close() {
 	close(s.stop)
 	<-s.done
+	ctx, cancel := context.WithTimeout(context.Background(), pagesWait)
+	defer cancel()
+	if err := s.store.Close(ctx); err != nil {
+		s.cfg.logger.Error("context pages were not closed cleanly", "error", err)
+	}
 }
 
 func (s *scheduler) run(started chan<- error) {
@@ -111,6 +130,10 @@ func (s *scheduler) run(started chan<- error) {
 	s.deviceBytes = engine.DeviceBytes()
 	begin := time.Now()
 	if err := s.warmUp(); err != nil {
+		started <- err
+		return
+	}
+	if err := s.openPages(); err != nil {
 		started <- err
 		return
 	}
@@ -185,16 +208,19 @@ func (s *scheduler) intake() bool {
 // dropGone ends the requests whose callers have left or whose deadline has
 // passed. The others keep their rows.
 func (s *scheduler) dropGone() {
-	kept := s.waiting[:0]
-	for _, r := range s.waiting {
-		if r.ctx.Err() != nil {
-			s.finish(r, outcome{err: context.Cause(r.ctx)})
-			continue
+	var gone []*request
+	left := func(r *request) bool {
+		if r.ctx.Err() == nil {
+			return false
 		}
-		kept = append(kept, r)
+		gone = append(gone, r)
+		return true
 	}
-	clear(s.waiting[len(kept):])
-	s.waiting = kept
+	s.waiting = slices.DeleteFunc(s.waiting, left)
+	s.following = slices.DeleteFunc(s.following, left)
+	for _, r := range gone {
+		s.finish(r, outcome{err: context.Cause(r.ctx)})
+	}
 	for i := len(s.admitted) - 1; i >= 0; i-- {
 		seq := s.admitted[i]
 		if seq.req.ctx.Err() != nil {
@@ -206,42 +232,50 @@ func (s *scheduler) dropGone() {
 // admit gives free sequences to waiting requests, first come first served.
 func (s *scheduler) admit() {
 	for _, seq := range s.sequences {
-		for seq.req == nil && !seq.dirty && len(s.waiting) > 0 {
-			r := s.waiting[0]
-			s.waiting[0] = nil
-			s.waiting = s.waiting[1:]
+		for seq.req == nil && !seq.dirty {
+			r, plan := s.next()
+			if r == nil {
+				break
+			}
 			r.stamps.granted = time.Now()
 			s.running.Add(1)
 			*seq = sequence{id: seq.id, req: r, text: newTextStream(r.stop)}
 			s.admitted = append(s.admitted, seq)
-			s.bind(seq)
+			s.bind(seq, plan)
 		}
 	}
 	if s.usable.Load() > 0 {
 		return
 	}
-	for _, r := range s.waiting {
+	for _, r := range slices.Concat(s.waiting, s.following) {
 		s.finish(r, outcome{err: shared.Errorf(shared.KindEngine, "no sequence of the slot can be used any more")})
 	}
-	s.waiting = nil
+	s.waiting, s.following = nil, nil
 }
 
-// bind makes sure that nothing of an earlier request is left in the sequence.
-func (s *scheduler) bind(seq *sequence) {
+// bind makes sure that nothing of an earlier request is left in the sequence,
+// and restores the pages of the new one.
+func (s *scheduler) bind(seq *sequence, plan *pages.Plan) {
 	if left := s.engine.SeqTokens(seq.id); left != 0 {
 		s.cfg.logger.Error("a free sequence holds tokens", "sequence", seq.id, "tokens", left)
-		s.release(seq, outcome{err: shared.Errorf(shared.KindEngine, "sequence %d was not clean", seq.id)})
+		if plan != nil {
+			s.store.Release(plan, pages.Unused)
+		}
+		s.lose(seq, shared.Errorf(shared.KindEngine, "sequence %d was not clean", seq.id))
 		return
 	}
 	st := &seq.req.stamps
 	st.bound = time.Now()
-	// Context pages are not supported by this version yet: every lookup misses.
-	st.lookedUp = st.bound
+	err := s.restore(seq, plan)
+	st.lookedUp = time.Now()
+	if err != nil {
+		s.lose(seq, err)
+	}
 }
 
 // step computes one batch and hands out what it gave.
 func (s *scheduler) step() {
-	s.rows, s.takes = plan(s.admitted, s.cfg.chunk, s.rows[:0], s.takes[:0])
+	s.rows, s.takes = plan(s.admitted, s.cfg.chunk, s.cfg.pages.chunkPage(), s.rows[:0], s.takes[:0])
 	if len(s.rows) == 0 {
 		return
 	}
@@ -252,7 +286,18 @@ func (s *scheduler) step() {
 		return
 	}
 	decoded := time.Now()
+	var prefilled *request // at most one a step
+	var at *sequence
 	for _, t := range s.takes {
+		r := t.seq.req
+		if t.seq.prefilling() {
+			prefilled, at = r, t.seq
+			if r.pages != nil {
+				s.prefilled.Add(int64(t.count))
+			}
+		} else if r.pages != nil {
+			r.pages.Append(s.rows[t.logits].Token)
+		}
 		t.seq.filled += t.count
 		s.kvTokens.Add(int64(t.count))
 		if t.logits >= 0 {
@@ -260,6 +305,14 @@ func (s *scheduler) step() {
 		}
 	}
 	s.letFirstChunksOut()
+	if prefilled != nil && at.req == prefilled {
+		// After the first chunk has left: whoever waits for the pages waits
+		// longer than whoever waits for a token.
+		s.keep(at)
+		if !at.prefilling() {
+			s.land(prefilled)
+		}
+	}
 }
 
 // deliver samples a sequence's next token and hands on the text that it completes.
@@ -291,13 +344,22 @@ func (s *scheduler) deliver(t take, decoded time.Time) {
 func (s *scheduler) failStep(err error) {
 	s.cfg.logger.Error("an engine step failed", "error", err, "rows", len(s.rows), "requests", len(s.takes))
 	for _, t := range s.takes {
-		s.release(t.seq, outcome{err: shared.Errorf(shared.KindEngine, "the engine step failed: %w", err)})
+		s.lose(t.seq, shared.Errorf(shared.KindEngine, "the engine step failed: %w", err))
 	}
 }
 
-// release ends a sequence's request. The sequence is clean before the caller
-// hears of the end; one that cannot be cleaned is never used again.
+// release ends a sequence's request and keeps its pages.
 func (s *scheduler) release(seq *sequence, o outcome) {
+	s.keep(seq)
+	s.clear(seq, o)
+}
+
+// lose ends a request whose KV memory is not known to be right.
+func (s *scheduler) lose(seq *sequence, err error) { s.clear(seq, outcome{err: err}) }
+
+// clear ends a sequence's request. The sequence is clean before the caller
+// hears of the end; one that cannot be cleaned is never used again.
+func (s *scheduler) clear(seq *sequence, o outcome) {
 	if !s.engine.SeqRemove(seq.id, 0, -1) {
 		seq.dirty = true
 		s.usable.Add(-1)
@@ -319,6 +381,10 @@ func (s *scheduler) release(seq *sequence, o outcome) {
 // finish ends a request for good.
 func (s *scheduler) finish(r *request, o outcome) {
 	r.sampler.Close()
+	s.land(r)
+	if r.plan != nil {
+		s.store.Release(r.plan, pages.Unused)
+	}
 	s.inSystem.Add(-1)
 	r.box.finish(o)
 }
@@ -329,9 +395,10 @@ func (s *scheduler) endAll() {
 	for len(s.admitted) > 0 {
 		s.release(s.admitted[0], ending)
 	}
-	for _, r := range s.waiting {
+	for _, r := range slices.Concat(s.waiting, s.following) {
 		s.finish(r, ending)
 	}
+	s.waiting, s.following = nil, nil
 	for {
 		select {
 		case r := <-s.inbox:

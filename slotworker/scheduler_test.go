@@ -36,6 +36,7 @@ func startResident(t testing.TB, model *fakeModel, sequences, tokens, chunk, que
 		chunk:    chunk,
 		queue:    queue,
 		warmup:   []int32{1, 2, 3},
+		pages:    pagesConfig{identity: testIdentity(), page: 16, host: 1 << 20},
 		progress: new(atomic.Uint64),
 		logger:   hclog.NewNullLogger(),
 	})
@@ -43,6 +44,10 @@ func startResident(t testing.TB, model *fakeModel, sequences, tokens, chunk, que
 		t.Fatal(err)
 	}
 	return &resident{spec: spec, model: model, scheduler: s, vocab: fakeVocab}
+}
+
+func testIdentity() shared.Identity {
+	return shared.Identity{ModelRevision: "m", Precision: "p", TokenizerRevision: "t", LayoutRevision: "l", SlotRevision: "s"}
 }
 
 // end closes the scheduler and checks that nothing is left.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/slotworker/pages"
 )
 
 // request is one request as the scheduler knows it: tokens in, chunks out. Once
@@ -19,6 +20,14 @@ type request struct {
 	ignoreEOS bool
 	stamps    stamps
 	box       *mailbox
+
+	pages *pages.Prompt // nil when pages are neither looked up nor kept
+	plan  *pages.Plan   // pages brought in from disk before the request queued
+	id    pages.RequestID
+
+	cached     int
+	missReason string
+	divergedAt int
 }
 
 // sequence is one place in the KV memory and the request that runs in it.
@@ -81,10 +90,13 @@ func (s *sequence) result(finish string) shared.Result {
 	st.ended = time.Now()
 	return shared.Result{
 		FinishReason: finish,
-		Usage:        shared.Usage{PromptTokens: len(s.req.prompt), CompletionTokens: s.answer},
+		Usage:        shared.Usage{PromptTokens: len(s.req.prompt), CachedTokens: s.req.cached, CompletionTokens: s.answer},
 		Phases:       st.phases(),
 		SlotHit:      true,
 		Prompt:       st.prefilled.Sub(st.lookedUp),
 		Predicted:    st.ended.Sub(st.prefilled),
+		MissReason:   s.req.missReason,
+
+		DivergedAtToken: s.req.divergedAt,
 	}
 }

@@ -125,6 +125,7 @@ func (w *Worker) Status(context.Context) (shared.WorkerStatus, error) {
 	if m.scheduler != nil {
 		status.SequencesRunning, status.SequencesWaiting = m.load()
 		status.KVTokensUsed, status.KVTokensTotal = m.scheduler.kvUse()
+		status.Pages = m.scheduler.pageStats()
 	}
 	if status.Status == shared.SlotResident && status.SequencesRunning > 0 {
 		status.Status = shared.SlotActive
@@ -179,7 +180,7 @@ func (w *Worker) Drain(ctx context.Context, deadline time.Duration) (int, error)
 	defer late.Stop()
 	select {
 	case <-idle:
-		return 0, nil
+		return 0, w.flushPages(ctx)
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	case <-late.C:
@@ -191,10 +192,22 @@ func (w *Worker) Drain(ctx context.Context, deadline time.Duration) (int, error)
 	w.endGenerating(ending)
 	select {
 	case <-idle:
-		return left, nil
+		return left, w.flushPages(ctx)
 	case <-ctx.Done():
 		return left, context.Cause(ctx)
 	}
+}
+
+// flushPages waits until all context pages are on disk, where the slot has a
+// disk tier.
+func (w *Worker) flushPages(ctx context.Context) error {
+	var r *resident
+	if err := w.owner.ask(func(s *slotState) { r = s.resident }); err != nil || r == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, pagesWait)
+	defer cancel()
+	return r.scheduler.store.Flush(ctx)
 }
 
 // Close drains without patience, frees everything and ends the owner. The

@@ -11,10 +11,12 @@ import (
 // between show in the next list.
 const watchPace = 20 * time.Millisecond
 
-// ListSlots gives all slots in declaration order. It waits for nobody.
-func (s *Supervisor) ListSlots(context.Context) (shared.SlotList, error) { return s.list(), nil }
+// ListSlots gives all slots in declaration order. It waits for nobody, but for
+// loadPatience for what the workers say of their load.
+func (s *Supervisor) ListSlots(ctx context.Context) (shared.SlotList, error) { return s.list(ctx), nil }
 
-func (s *Supervisor) list() shared.SlotList {
+func (s *Supervisor) list(ctx context.Context) shared.SlotList {
+	s.lookAtLoads(ctx)
 	l := shared.SlotList{Slots: make([]shared.SlotInfo, len(s.slots)), Aliases: s.registry.current.Load().aliasList()}
 	for i, sl := range s.slots {
 		l.Slots[i] = sl.info()
@@ -29,7 +31,7 @@ func (s *Supervisor) WatchSlots(ctx context.Context, changed func(shared.SlotLis
 	news, unsubscribe := s.watchers.subscribe()
 	defer unsubscribe()
 	for {
-		if err := changed(s.list()); err != nil {
+		if err := changed(s.list(ctx)); err != nil {
 			return err
 		}
 		err := s.pause(ctx, time.After(watchPace), nil)

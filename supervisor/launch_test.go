@@ -218,7 +218,9 @@ func TestHangingStartDelaysNobody(t *testing.T) {
 	default:
 	}
 	cancel()
-	_ = <-failed
+	if err := <-failed; err == nil {
+		t.Error("the cancelled launch succeeded")
+	}
 	other.Stop(within(t, 20*time.Second), 0)
 }
 

@@ -331,6 +331,13 @@ func (o *owner) publish() {
 	if o.proc != nil {
 		info.PID = o.proc.PID()
 	}
+	if runs := o.proc != nil && (st.status == shared.SlotResident || st.status == shared.SlotActive); !runs {
+		o.slot.resident.Store(nil)
+		o.slot.load.Store(nil)
+	} else if o.slot.resident.Load() == nil {
+		worker := o.proc.Worker()
+		o.slot.resident.Store(&worker)
+	}
 	if st.host {
 		info.HostBufferID, info.HostBytes = o.host.HostBufferID, o.host.HostBytes
 		info.Pinned, info.PinNote = o.host.Pinned, o.host.PinNote

@@ -38,13 +38,19 @@ func (s *Supervisor) serve(ctx context.Context, r *request, use func(*lease) err
 	if deadline == 0 {
 		deadline = s.cfg.DefaultDeadline
 	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	caller := ctx
+	ctx, cancel := context.WithTimeout(caller, deadline)
 	defer cancel()
 
 	err := s.resolve(ctx, r)
 	found := time.Now()
 	r.phases.Route = found.Sub(arrived)
 	if err == nil {
+		if own := r.target.slots[0].spec.Deadline; r.deadline == 0 && own > 0 {
+			var cancelOwn context.CancelFunc
+			ctx, cancelOwn = context.WithDeadline(caller, arrived.Add(own))
+			defer cancelOwn()
+		}
 		var lost *slot
 		if lost, err = s.run(ctx, r, found, nil, use); lost != nil && (r.started == nil || !r.started()) {
 			if _, again := s.run(ctx, r, found, lost, use); shared.KindOf(again) != shared.KindNotResident {

@@ -65,7 +65,7 @@ func newRig(t *testing.T, cfg Config, setUp func(*rig)) *rig {
 func (r *rig) end() {
 	r.t.Helper()
 	synctest.Wait()
-	for _, info := range r.list().Slots {
+	for _, info := range r.list(context.Background()).Slots {
 		if info.InFlight != 0 {
 			r.t.Errorf("slot %s has %d leases out at the end", info.SlotID, info.InFlight)
 		}
@@ -87,7 +87,7 @@ func (r *rig) end() {
 
 func (r *rig) slot(id string) shared.SlotInfo {
 	r.t.Helper()
-	for _, info := range r.list().Slots {
+	for _, info := range r.list(context.Background()).Slots {
 		if info.SlotID == id {
 			return info
 		}

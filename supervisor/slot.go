@@ -21,6 +21,9 @@ type slot struct {
 	inbox chan message
 	done  chan struct{} // closed when the owner has ended
 	view  atomic.Pointer[shared.SlotInfo]
+
+	resident atomic.Pointer[shared.Worker] // nil unless the slot can run requests
+	load     atomic.Pointer[shared.SlotLoad]
 }
 
 // slotEnv is what all slots of a supervisor share.
@@ -205,4 +208,10 @@ func (s *slot) declaring(p shared.Progress) {
 func (s *slot) close() { s.post(message{ev: evClose{}}) }
 
 // info is the slot as it was after its latest change.
-func (s *slot) info() shared.SlotInfo { return *s.view.Load() }
+func (s *slot) info() shared.SlotInfo {
+	info := *s.view.Load()
+	if load := s.load.Load(); load != nil && s.resident.Load() != nil {
+		info.Load = *load
+	}
+	return info
+}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/schollz/progressbar/v3"
@@ -18,8 +20,8 @@ func (a *app) benchCmd() *cobra.Command {
 	var slot, file, prompt string
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the phases cold, resident and after an eviction; JSON on standard output",
-		Long:  "Measure the phases of the first chunk, each case several times. The embedded model, or the file\ngiven with --model, runs in a supervisor of its own. With --slot a slot of the running supervisor is measured, and\nevicted again and again for it.",
+		Short: "Measure the phases cold, resident, with context pages and after an eviction; JSON on standard output",
+		Long:  "Measure the phases of the first chunk, each case several times. The embedded model, or the file\ngiven with --model, runs in a supervisor of its own. With --slot a slot of the running supervisor is measured, and\nevicted again and again for it. Every case but the two about context pages asks something new each time.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if slot != "" && file != "" {
@@ -53,10 +55,14 @@ func (a *app) benchCmd() *cobra.Command {
 	return cmd
 }
 
+// benchDisk is the disk tier of a slot that is measured by itself.
+const benchDisk = 4 << 30
+
 // benchCase is one case: how to bring the slot into its state, and how often.
 type benchCase struct {
 	name   string
 	before func(context.Context, shared.Frontend, string) error
+	known  bool // the prompt is one that was asked before
 }
 
 // benchFile measures a model file with the defaults of a slot.
@@ -75,7 +81,10 @@ func (a *app) benchFile(ctx context.Context, file, prompt string, runs, tokens i
 // benchOwn measures the one slot of a supervisor of its own. Each cold run has a
 // new one, so that it includes the start of the worker process.
 func (a *app) benchOwn(ctx context.Context, stateDir string, slots []shared.SlotSpec, prompt string, runs, tokens int) error {
-	b := a.newBench(prompt, runs, tokens, 3*runs)
+	slots = slices.Clone(slots)
+	slots[0].PagesDisk = benchDisk
+	b := a.newBench(prompt, runs, tokens, 5*runs)
+	b.disk = true
 	slot := slots[0].SlotID
 	for range runs {
 		err := a.withStack(ctx, stateDir, slots, func(f shared.Frontend) error {
@@ -95,9 +104,9 @@ func (a *app) benchOwn(ctx context.Context, stateDir string, slots []shared.Slot
 // bench measures a slot of a running supervisor, whose process stays: its cold
 // case starts from an empty slot.
 func (a *app) bench(ctx context.Context, f shared.Frontend, slot, prompt string, runs, tokens int) error {
-	b := a.newBench(prompt, runs, tokens, 3*runs)
+	b := a.newBench(prompt, runs, tokens, 4*runs)
 	for range runs {
-		if err := b.run(ctx, f, slot, benchCase{caseCold, makeEmpty}); err != nil {
+		if err := b.run(ctx, f, slot, benchCase{name: caseCold, before: makeEmpty}); err != nil {
 			return err
 		}
 	}
@@ -113,6 +122,8 @@ type bencher struct {
 	prompt string
 	runs   int
 	tokens int
+	asked  int
+	disk   bool // the slot keeps pages on disk
 	doc    benchJSON
 	bar    *progressbar.ProgressBar
 }
@@ -132,7 +143,7 @@ func (b *bencher) run(ctx context.Context, f shared.Frontend, slot string, c ben
 			return err
 		}
 	}
-	m, err := b.ask(ctx, f, slot)
+	m, err := b.ask(ctx, f, slot, c.known)
 	if err != nil {
 		return err
 	}
@@ -141,16 +152,27 @@ func (b *bencher) run(ctx context.Context, f shared.Frontend, slot string, c ben
 	return nil
 }
 
-func (b *bencher) ask(ctx context.Context, f shared.Frontend, slot string) (shared.Measured, error) {
-	return measure(ctx, f, slot, b.prompt, b.tokens, func(string) error { return nil })
+// ask asks the prompt under a new number, or once more what was asked last.
+func (b *bencher) ask(ctx context.Context, f shared.Frontend, slot string, known bool) (shared.Measured, error) {
+	if !known {
+		b.asked++
+	}
+	prompt := fmt.Sprintf("%04d. %s", b.asked, b.prompt)
+	return measure(ctx, f, slot, prompt, b.tokens, func(string) error { return nil })
 }
 
 // warm measures the cases that need a worker which has served before.
 func (b *bencher) warm(ctx context.Context, f shared.Frontend, slot string) error {
-	if _, err := b.ask(ctx, f, slot); err != nil { // not counted
+	if _, err := b.ask(ctx, f, slot, false); err != nil { // not counted
 		return err
 	}
-	for _, c := range []benchCase{{caseResident, nil}, {caseEvicted, makeEvicted}} {
+	cases := []benchCase{
+		{name: caseResident}, {name: caseHit, known: true}, {name: caseEvicted, before: makeEvicted},
+	}
+	if b.disk {
+		cases = append(cases, benchCase{name: caseDisk, before: makeRestarted, known: true})
+	}
+	for _, c := range cases {
 		for range b.runs {
 			if err := b.run(ctx, f, slot, c); err != nil {
 				return err
@@ -160,8 +182,19 @@ func (b *bencher) warm(ctx context.Context, f shared.Frontend, slot string) erro
 	return nil
 }
 
+// cases lists the cases that were run, in order.
+func (b *bencher) cases() []string {
+	var names []string
+	for _, r := range b.doc.Runs {
+		if !slices.Contains(names, r.Case) {
+			names = append(names, r.Case)
+		}
+	}
+	return names
+}
+
 func (b *bencher) report() error {
-	for _, name := range []string{caseCold, caseResident, caseEvicted} {
+	for _, name := range b.cases() {
 		c := summarise(name, b.doc.Runs)
 		b.doc.Summary = append(b.doc.Summary, c)
 		b.app.progressf("%-32s first chunk: median %9.2f ms, p95 %9.2f ms, %d runs", c.Case, c.FirstChunkMS.Median, c.FirstChunkMS.P95, c.Runs)

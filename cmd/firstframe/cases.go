@@ -11,7 +11,9 @@ import (
 const (
 	caseCold     = "cold_slot_no_context_page"
 	caseResident = "resident_slot_no_context_page"
+	caseHit      = "resident_slot_context_page_hit"
 	caseEvicted  = "evicted_slot_host_buffer_kept"
+	caseDisk     = "restarted_worker_disk_pages"
 )
 
 // benchJSON is the document of bench and demo.
@@ -62,6 +64,50 @@ func makeEmpty(ctx context.Context, f shared.Frontend, slotID string) error {
 	_, err := f.Evict(ctx, slotID, true)
 	return err
 }
+
+// makeRestarted kills the worker once its pages are on disk, and prepares the
+// next one.
+func makeRestarted(ctx context.Context, f shared.Frontend, slotID string) error {
+	if err := awaitDisk(ctx, f, slotID); err != nil {
+		return err
+	}
+	if _, err := f.Restart(ctx, slotID); err != nil {
+		return err
+	}
+	_, err := f.Prepare(ctx, slotID, nil)
+	return err
+}
+
+// awaitDisk waits until every page in host memory is on disk as well.
+func awaitDisk(ctx context.Context, f shared.Frontend, slotID string) error {
+	for {
+		pages, err := pagesOf(ctx, f, slotID)
+		if err != nil || pages.Disk.Pages >= pages.Host.Pages {
+			return err
+		}
+		select {
+		case <-time.After(diskLook):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func pagesOf(ctx context.Context, f shared.Frontend, slotID string) (shared.PageStats, error) {
+	list, err := f.ListSlots(ctx)
+	if err != nil {
+		return shared.PageStats{}, err
+	}
+	for _, s := range list.Slots {
+		if s.SlotID == slotID {
+			return s.Load.Pages, nil
+		}
+	}
+	return shared.PageStats{}, shared.Errorf(shared.KindNotFound, "there is no slot %q", slotID)
+}
+
+// diskLook is how often to look whether pages have reached the disk.
+const diskLook = 10 * time.Millisecond
 
 // makeEvicted frees the device buffers and keeps the host buffer.
 func makeEvicted(ctx context.Context, f shared.Frontend, slotID string) error {

@@ -20,6 +20,7 @@ import (
 
 const (
 	demoPrompt = "Tell me a story about a fox."
+	demoOther  = "What is prefill?"
 	demoTokens = 72
 	demoDrain  = time.Second
 	// One thread: the model is so small that threads wait for each other longer than they compute.
@@ -105,17 +106,18 @@ func (a *app) withStack(ctx context.Context, stateDir string, slots []shared.Slo
 }
 
 type demoStep struct {
-	name, title, short, slot string
-	before                   func(context.Context, shared.Frontend, string) error
+	name, title, short, slot, prompt string
+	before                           func(context.Context, shared.Frontend, string) error
 }
 
 func demoSteps() []demoStep {
 	return []demoStep{
-		{caseCold, "Slot A, cold: its worker starts and everything is prepared", "1 A cold", demoQ8, nil},
-		{caseResident, "Slot A, resident: the same again, nothing left to prepare", "2 A resident", demoQ8, nil},
-		{caseCold, "Slot B, cold: another precision tells another story", "3 B cold", demoF16, nil},
-		{caseResident, "Slot A again: switching costs nothing, both stay resident", "4 A after B", demoQ8, nil},
-		{caseEvicted, "Slot A, evicted and back: a transfer, not a load", "5 A evicted, back", demoQ8, makeEvicted},
+		{caseCold, "Slot A, cold: its worker starts and everything is prepared", "1 A cold", demoQ8, demoPrompt, nil},
+		{caseResident, `Slot A, resident, asked "What is prefill?": nothing has to be prepared`, "2 A resident", demoQ8, demoOther, nil},
+		{caseHit, "Slot A, the first question again: its context pages are still there", "3 A page hit", demoQ8, demoPrompt, nil},
+		{caseCold, "Slot B, cold: another precision tells another story", "4 B cold", demoF16, demoPrompt, nil},
+		{caseHit, "Slot A again: switching costs nothing, both stay resident", "5 A after B", demoQ8, demoPrompt, nil},
+		{caseEvicted, "Slot A, evicted and back: a transfer, not a load", "6 A evicted, back", demoQ8, demoPrompt, makeEvicted},
 	}
 }
 
@@ -138,7 +140,7 @@ func (a *app) demo(ctx context.Context, asJSON bool) error {
 				demoTitle(show, i+1, step.title)
 				deliver = (&wrapper{out: a.out, indent: "  ", width: 76}).write
 			}
-			m, err := measure(ctx, f, step.slot, demoPrompt, demoTokens, deliver)
+			m, err := measure(ctx, f, step.slot, step.prompt, demoTokens, deliver)
 			if err != nil {
 				return err
 			}

@@ -49,6 +49,10 @@ type resultJSON struct {
 	Timings        timingsJSON  `json:"timings"`
 	FirstChunkMS   float64      `json:"first_chunk_ms"`
 	FullResponseMS float64      `json:"full_response_ms"`
+	// Why tokens after the cached ones were computed, and where the prompt leaves
+	// the nearest known one.
+	MissReason      string `json:"miss_reason,omitempty"`
+	DivergedAtToken int    `json:"diverged_at_token,omitempty"`
 }
 
 func toResultJSON(m shared.Measured) resultJSON {
@@ -62,6 +66,7 @@ func toResultJSON(m shared.Measured) resultJSON {
 			ActivationMS: toActivationJSON(m.Activation),
 		},
 		FirstChunkMS: shared.Milliseconds(m.FirstChunk), FullResponseMS: shared.Milliseconds(m.FullResponse),
+		MissReason: m.MissReason, DivergedAtToken: m.DivergedAtToken,
 	}
 	return r
 }
@@ -154,6 +159,12 @@ type slotJSON struct {
 	InFlight          int    `json:"in_flight"`
 	OnMiss            string `json:"on_miss"`
 	// Progress is null when nothing is being prepared.
+	SequencesRunning int       `json:"sequences_running"`
+	SequencesWaiting int       `json:"sequences_waiting"`
+	KVTokensUsed     int64     `json:"kv_tokens_used"`
+	KVTokensTotal    int64     `json:"kv_tokens_total"`
+	Pages            pagesJSON `json:"pages"`
+
 	Progress *progressJSON `json:"progress"`
 	LogTail  []string      `json:"log_tail"`
 }
@@ -179,6 +190,9 @@ func toSlotJSON(s shared.SlotInfo) slotJSON {
 		Device: s.Device, Transfer: string(s.Transfer), Pinned: s.Pinned, PinNote: s.PinNote,
 		HostBytes: s.HostBytes, DeviceBytes: s.DeviceBytes, ContextTokens: s.ContextTokens,
 		Parallel: s.Parallel, InFlight: s.InFlight, OnMiss: string(s.OnMiss), LogTail: s.LogTail,
+		SequencesRunning: s.Load.SequencesRunning, SequencesWaiting: s.Load.SequencesWaiting,
+		KVTokensUsed: s.Load.KVTokensUsed, KVTokensTotal: s.Load.KVTokensTotal,
+		Pages: toPagesJSON(s.Load.Pages),
 	}
 	if s.Progress != (shared.Progress{}) {
 		p := progressJSON(s.Progress)

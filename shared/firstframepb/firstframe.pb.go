@@ -283,6 +283,12 @@ type SlotSpec struct {
 	Threads           int32                  `protobuf:"varint,13,opt,name=threads,proto3" json:"threads,omitempty"`
 	Preload           bool                   `protobuf:"varint,14,opt,name=preload,proto3" json:"preload,omitempty"`
 	OnMiss            string                 `protobuf:"bytes,15,opt,name=on_miss,json=onMiss,proto3" json:"on_miss,omitempty"`
+	PagesHost         int64                  `protobuf:"varint,16,opt,name=pages_host,json=pagesHost,proto3" json:"pages_host,omitempty"`
+	PagesDisk         int64                  `protobuf:"varint,17,opt,name=pages_disk,json=pagesDisk,proto3" json:"pages_disk,omitempty"`
+	Reuse             string                 `protobuf:"bytes,18,opt,name=reuse,proto3" json:"reuse,omitempty"`
+	PagesSalt         string                 `protobuf:"bytes,19,opt,name=pages_salt,json=pagesSalt,proto3" json:"pages_salt,omitempty"`
+	Queue             int32                  `protobuf:"varint,20,opt,name=queue,proto3" json:"queue,omitempty"`
+	DeadlineNs        int64                  `protobuf:"varint,21,opt,name=deadline_ns,json=deadlineNs,proto3" json:"deadline_ns,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -420,6 +426,48 @@ func (x *SlotSpec) GetOnMiss() string {
 		return x.OnMiss
 	}
 	return ""
+}
+
+func (x *SlotSpec) GetPagesHost() int64 {
+	if x != nil {
+		return x.PagesHost
+	}
+	return 0
+}
+
+func (x *SlotSpec) GetPagesDisk() int64 {
+	if x != nil {
+		return x.PagesDisk
+	}
+	return 0
+}
+
+func (x *SlotSpec) GetReuse() string {
+	if x != nil {
+		return x.Reuse
+	}
+	return ""
+}
+
+func (x *SlotSpec) GetPagesSalt() string {
+	if x != nil {
+		return x.PagesSalt
+	}
+	return ""
+}
+
+func (x *SlotSpec) GetQueue() int32 {
+	if x != nil {
+		return x.Queue
+	}
+	return 0
+}
+
+func (x *SlotSpec) GetDeadlineNs() int64 {
+	if x != nil {
+		return x.DeadlineNs
+	}
+	return 0
 }
 
 type PrefetchPlan struct {
@@ -1874,19 +1922,22 @@ func (x *Usage) GetCompletionTokens() int32 {
 }
 
 type Result struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SlotId        string                 `protobuf:"bytes,1,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
-	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	Identity      *Identity              `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
-	FinishReason  string                 `protobuf:"bytes,4,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
-	Usage         *Usage                 `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
-	Phases        *Phases                `protobuf:"bytes,6,opt,name=phases,proto3" json:"phases,omitempty"`
-	Activation    *ActivationDetail      `protobuf:"bytes,7,opt,name=activation,proto3" json:"activation,omitempty"`
-	SlotHit       bool                   `protobuf:"varint,8,opt,name=slot_hit,json=slotHit,proto3" json:"slot_hit,omitempty"`
-	PromptNs      int64                  `protobuf:"varint,9,opt,name=prompt_ns,json=promptNs,proto3" json:"prompt_ns,omitempty"`
-	PredictedNs   int64                  `protobuf:"varint,10,opt,name=predicted_ns,json=predictedNs,proto3" json:"predicted_ns,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	SlotId       string                 `protobuf:"bytes,1,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
+	Model        string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Identity     *Identity              `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	FinishReason string                 `protobuf:"bytes,4,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
+	Usage        *Usage                 `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
+	Phases       *Phases                `protobuf:"bytes,6,opt,name=phases,proto3" json:"phases,omitempty"`
+	Activation   *ActivationDetail      `protobuf:"bytes,7,opt,name=activation,proto3" json:"activation,omitempty"`
+	SlotHit      bool                   `protobuf:"varint,8,opt,name=slot_hit,json=slotHit,proto3" json:"slot_hit,omitempty"`
+	PromptNs     int64                  `protobuf:"varint,9,opt,name=prompt_ns,json=promptNs,proto3" json:"prompt_ns,omitempty"`
+	PredictedNs  int64                  `protobuf:"varint,10,opt,name=predicted_ns,json=predictedNs,proto3" json:"predicted_ns,omitempty"`
+	MissReason   string                 `protobuf:"bytes,11,opt,name=miss_reason,json=missReason,proto3" json:"miss_reason,omitempty"`
+	// 0 when there is no known prompt that shares tokens with this one.
+	DivergedAtToken int32 `protobuf:"varint,12,opt,name=diverged_at_token,json=divergedAtToken,proto3" json:"diverged_at_token,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Result) Reset() {
@@ -1985,6 +2036,20 @@ func (x *Result) GetPromptNs() int64 {
 func (x *Result) GetPredictedNs() int64 {
 	if x != nil {
 		return x.PredictedNs
+	}
+	return 0
+}
+
+func (x *Result) GetMissReason() string {
+	if x != nil {
+		return x.MissReason
+	}
+	return ""
+}
+
+func (x *Result) GetDivergedAtToken() int32 {
+	if x != nil {
+		return x.DivergedAtToken
 	}
 	return 0
 }
@@ -2631,6 +2696,7 @@ type WorkerStatus struct {
 	SequencesWaiting int32                  `protobuf:"varint,8,opt,name=sequences_waiting,json=sequencesWaiting,proto3" json:"sequences_waiting,omitempty"`
 	KvTokensUsed     int64                  `protobuf:"varint,9,opt,name=kv_tokens_used,json=kvTokensUsed,proto3" json:"kv_tokens_used,omitempty"`
 	KvTokensTotal    int64                  `protobuf:"varint,10,opt,name=kv_tokens_total,json=kvTokensTotal,proto3" json:"kv_tokens_total,omitempty"`
+	Pages            *PageStats             `protobuf:"bytes,11,opt,name=pages,proto3" json:"pages,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2735,6 +2801,250 @@ func (x *WorkerStatus) GetKvTokensTotal() int64 {
 	return 0
 }
 
+func (x *WorkerStatus) GetPages() *PageStats {
+	if x != nil {
+		return x.Pages
+	}
+	return nil
+}
+
+type PageTier struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pages         int64                  `protobuf:"varint,1,opt,name=pages,proto3" json:"pages,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PageTier) Reset() {
+	*x = PageTier{}
+	mi := &file_firstframe_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PageTier) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PageTier) ProtoMessage() {}
+
+func (x *PageTier) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PageTier.ProtoReflect.Descriptor instead.
+func (*PageTier) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *PageTier) GetPages() int64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *PageTier) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+type PageStats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Off           string                 `protobuf:"bytes,1,opt,name=off,proto3" json:"off,omitempty"`
+	Device        *PageTier              `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`
+	Host          *PageTier              `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	Disk          *PageTier              `protobuf:"bytes,4,opt,name=disk,proto3" json:"disk,omitempty"`
+	HitHostTokens int64                  `protobuf:"varint,5,opt,name=hit_host_tokens,json=hitHostTokens,proto3" json:"hit_host_tokens,omitempty"`
+	HitDiskTokens int64                  `protobuf:"varint,6,opt,name=hit_disk_tokens,json=hitDiskTokens,proto3" json:"hit_disk_tokens,omitempty"`
+	// By reason.
+	MissTokens       map[string]int64 `protobuf:"bytes,7,rep,name=miss_tokens,json=missTokens,proto3" json:"miss_tokens,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	RecomputedTokens int64            `protobuf:"varint,8,opt,name=recomputed_tokens,json=recomputedTokens,proto3" json:"recomputed_tokens,omitempty"`
+	PrefilledTokens  int64            `protobuf:"varint,9,opt,name=prefilled_tokens,json=prefilledTokens,proto3" json:"prefilled_tokens,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *PageStats) Reset() {
+	*x = PageStats{}
+	mi := &file_firstframe_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PageStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PageStats) ProtoMessage() {}
+
+func (x *PageStats) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PageStats.ProtoReflect.Descriptor instead.
+func (*PageStats) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *PageStats) GetOff() string {
+	if x != nil {
+		return x.Off
+	}
+	return ""
+}
+
+func (x *PageStats) GetDevice() *PageTier {
+	if x != nil {
+		return x.Device
+	}
+	return nil
+}
+
+func (x *PageStats) GetHost() *PageTier {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
+func (x *PageStats) GetDisk() *PageTier {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
+func (x *PageStats) GetHitHostTokens() int64 {
+	if x != nil {
+		return x.HitHostTokens
+	}
+	return 0
+}
+
+func (x *PageStats) GetHitDiskTokens() int64 {
+	if x != nil {
+		return x.HitDiskTokens
+	}
+	return 0
+}
+
+func (x *PageStats) GetMissTokens() map[string]int64 {
+	if x != nil {
+		return x.MissTokens
+	}
+	return nil
+}
+
+func (x *PageStats) GetRecomputedTokens() int64 {
+	if x != nil {
+		return x.RecomputedTokens
+	}
+	return 0
+}
+
+func (x *PageStats) GetPrefilledTokens() int64 {
+	if x != nil {
+		return x.PrefilledTokens
+	}
+	return 0
+}
+
+type SlotLoad struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	SequencesRunning int32                  `protobuf:"varint,1,opt,name=sequences_running,json=sequencesRunning,proto3" json:"sequences_running,omitempty"`
+	SequencesWaiting int32                  `protobuf:"varint,2,opt,name=sequences_waiting,json=sequencesWaiting,proto3" json:"sequences_waiting,omitempty"`
+	KvTokensUsed     int64                  `protobuf:"varint,3,opt,name=kv_tokens_used,json=kvTokensUsed,proto3" json:"kv_tokens_used,omitempty"`
+	KvTokensTotal    int64                  `protobuf:"varint,4,opt,name=kv_tokens_total,json=kvTokensTotal,proto3" json:"kv_tokens_total,omitempty"`
+	Pages            *PageStats             `protobuf:"bytes,5,opt,name=pages,proto3" json:"pages,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *SlotLoad) Reset() {
+	*x = SlotLoad{}
+	mi := &file_firstframe_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotLoad) ProtoMessage() {}
+
+func (x *SlotLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotLoad.ProtoReflect.Descriptor instead.
+func (*SlotLoad) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *SlotLoad) GetSequencesRunning() int32 {
+	if x != nil {
+		return x.SequencesRunning
+	}
+	return 0
+}
+
+func (x *SlotLoad) GetSequencesWaiting() int32 {
+	if x != nil {
+		return x.SequencesWaiting
+	}
+	return 0
+}
+
+func (x *SlotLoad) GetKvTokensUsed() int64 {
+	if x != nil {
+		return x.KvTokensUsed
+	}
+	return 0
+}
+
+func (x *SlotLoad) GetKvTokensTotal() int64 {
+	if x != nil {
+		return x.KvTokensTotal
+	}
+	return 0
+}
+
+func (x *SlotLoad) GetPages() *PageStats {
+	if x != nil {
+		return x.Pages
+	}
+	return nil
+}
+
 type ListSlotsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2743,7 +3053,7 @@ type ListSlotsRequest struct {
 
 func (x *ListSlotsRequest) Reset() {
 	*x = ListSlotsRequest{}
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +3065,7 @@ func (x *ListSlotsRequest) String() string {
 func (*ListSlotsRequest) ProtoMessage() {}
 
 func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +3078,7 @@ func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSlotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSlotsRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{37}
+	return file_firstframe_proto_rawDescGZIP(), []int{40}
 }
 
 type SlotInfo struct {
@@ -2796,13 +3106,14 @@ type SlotInfo struct {
 	OnMiss         string                 `protobuf:"bytes,21,opt,name=on_miss,json=onMiss,proto3" json:"on_miss,omitempty"`
 	LogTail        []string               `protobuf:"bytes,22,rep,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`
 	ModelPath      string                 `protobuf:"bytes,23,opt,name=model_path,json=modelPath,proto3" json:"model_path,omitempty"`
+	Load           *SlotLoad              `protobuf:"bytes,24,opt,name=load,proto3" json:"load,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SlotInfo) Reset() {
 	*x = SlotInfo{}
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +3125,7 @@ func (x *SlotInfo) String() string {
 func (*SlotInfo) ProtoMessage() {}
 
 func (x *SlotInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +3138,7 @@ func (x *SlotInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotInfo.ProtoReflect.Descriptor instead.
 func (*SlotInfo) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{38}
+	return file_firstframe_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SlotInfo) GetSlotId() string {
@@ -2991,6 +3302,13 @@ func (x *SlotInfo) GetModelPath() string {
 	return ""
 }
 
+func (x *SlotInfo) GetLoad() *SlotLoad {
+	if x != nil {
+		return x.Load
+	}
+	return nil
+}
+
 type SlotList struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Slots []*SlotInfo            `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"`
@@ -3002,7 +3320,7 @@ type SlotList struct {
 
 func (x *SlotList) Reset() {
 	*x = SlotList{}
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3332,7 @@ func (x *SlotList) String() string {
 func (*SlotList) ProtoMessage() {}
 
 func (x *SlotList) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3345,7 @@ func (x *SlotList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotList.ProtoReflect.Descriptor instead.
 func (*SlotList) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{39}
+	return file_firstframe_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SlotList) GetSlots() []*SlotInfo {
@@ -3053,7 +3371,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3065,7 +3383,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3078,7 +3396,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{40}
+	return file_firstframe_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PrepareRequest) GetSlotId() string {
@@ -3101,7 +3419,7 @@ type PrepareReply struct {
 
 func (x *PrepareReply) Reset() {
 	*x = PrepareReply{}
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3431,7 @@ func (x *PrepareReply) String() string {
 func (*PrepareReply) ProtoMessage() {}
 
 func (x *PrepareReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3444,7 @@ func (x *PrepareReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareReply.ProtoReflect.Descriptor instead.
 func (*PrepareReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{41}
+	return file_firstframe_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PrepareReply) GetItem() isPrepareReply_Item {
@@ -3180,7 +3498,7 @@ type EvictSlotRequest struct {
 
 func (x *EvictSlotRequest) Reset() {
 	*x = EvictSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3510,7 @@ func (x *EvictSlotRequest) String() string {
 func (*EvictSlotRequest) ProtoMessage() {}
 
 func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3523,7 @@ func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictSlotRequest.ProtoReflect.Descriptor instead.
 func (*EvictSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{42}
+	return file_firstframe_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *EvictSlotRequest) GetSlotId() string {
@@ -3231,7 +3549,7 @@ type RestartSlotRequest struct {
 
 func (x *RestartSlotRequest) Reset() {
 	*x = RestartSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3243,7 +3561,7 @@ func (x *RestartSlotRequest) String() string {
 func (*RestartSlotRequest) ProtoMessage() {}
 
 func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3256,7 +3574,7 @@ func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSlotRequest.ProtoReflect.Descriptor instead.
 func (*RestartSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{43}
+	return file_firstframe_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RestartSlotRequest) GetSlotId() string {
@@ -3291,7 +3609,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"candidates\x18\x06 \x03(\v2\x18.firstframe.v1.CandidateR\n" +
 	"candidates\x12$\n" +
 	"\x0eretry_after_ns\x18\a \x01(\x03R\fretryAfterNs\x12\x19\n" +
-	"\blog_tail\x18\b \x03(\tR\alogTail\"\xd3\x03\n" +
+	"\blog_tail\x18\b \x03(\tR\alogTail\"\xfd\x04\n" +
 	"\bSlotSpec\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1d\n" +
@@ -3310,7 +3628,17 @@ const file_firstframe_proto_rawDesc = "" +
 	"\rprefill_chunk\x18\f \x01(\x05R\fprefillChunk\x12\x18\n" +
 	"\athreads\x18\r \x01(\x05R\athreads\x12\x18\n" +
 	"\apreload\x18\x0e \x01(\bR\apreload\x12\x17\n" +
-	"\aon_miss\x18\x0f \x01(\tR\x06onMiss\"\xb8\x01\n" +
+	"\aon_miss\x18\x0f \x01(\tR\x06onMiss\x12\x1d\n" +
+	"\n" +
+	"pages_host\x18\x10 \x01(\x03R\tpagesHost\x12\x1d\n" +
+	"\n" +
+	"pages_disk\x18\x11 \x01(\x03R\tpagesDisk\x12\x14\n" +
+	"\x05reuse\x18\x12 \x01(\tR\x05reuse\x12\x1d\n" +
+	"\n" +
+	"pages_salt\x18\x13 \x01(\tR\tpagesSalt\x12\x14\n" +
+	"\x05queue\x18\x14 \x01(\x05R\x05queue\x12\x1f\n" +
+	"\vdeadline_ns\x18\x15 \x01(\x03R\n" +
+	"deadlineNs\"\xb8\x01\n" +
 	"\fPrefetchPlan\x12%\n" +
 	"\x0emodel_revision\x18\x01 \x01(\tR\rmodelRevision\x12\x17\n" +
 	"\aslot_id\x18\x02 \x01(\tR\x06slotId\x12$\n" +
@@ -3441,7 +3769,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12#\n" +
 	"\rcached_tokens\x18\x02 \x01(\x05R\fcachedTokens\x12+\n" +
-	"\x11completion_tokens\x18\x03 \x01(\x05R\x10completionTokens\"\x88\x03\n" +
+	"\x11completion_tokens\x18\x03 \x01(\x05R\x10completionTokens\"\xd5\x03\n" +
 	"\x06Result\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x123\n" +
@@ -3455,7 +3783,10 @@ const file_firstframe_proto_rawDesc = "" +
 	"\bslot_hit\x18\b \x01(\bR\aslotHit\x12\x1b\n" +
 	"\tprompt_ns\x18\t \x01(\x03R\bpromptNs\x12!\n" +
 	"\fpredicted_ns\x18\n" +
-	" \x01(\x03R\vpredictedNs\"v\n" +
+	" \x01(\x03R\vpredictedNs\x12\x1f\n" +
+	"\vmiss_reason\x18\v \x01(\tR\n" +
+	"missReason\x12*\n" +
+	"\x11diverged_at_token\x18\f \x01(\x05R\x0fdivergedAtToken\"v\n" +
 	"\rGenerateReply\x12,\n" +
 	"\x05chunk\x18\x01 \x01(\v2\x14.firstframe.v1.ChunkH\x00R\x05chunk\x12/\n" +
 	"\x06result\x18\x02 \x01(\v2\x15.firstframe.v1.ResultH\x00R\x06resultB\x06\n" +
@@ -3491,7 +3822,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\bprogress\x18\x01 \x01(\x04R\bprogress\x12\x18\n" +
 	"\arunning\x18\x02 \x01(\x05R\arunning\x12\x18\n" +
 	"\awaiting\x18\x03 \x01(\x05R\awaiting\"\x15\n" +
-	"\x13WorkerStatusRequest\"\xf6\x02\n" +
+	"\x13WorkerStatusRequest\"\xa6\x03\n" +
 	"\fWorkerStatus\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x123\n" +
@@ -3504,8 +3835,32 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x11sequences_waiting\x18\b \x01(\x05R\x10sequencesWaiting\x12$\n" +
 	"\x0ekv_tokens_used\x18\t \x01(\x03R\fkvTokensUsed\x12&\n" +
 	"\x0fkv_tokens_total\x18\n" +
-	" \x01(\x03R\rkvTokensTotal\"\x12\n" +
-	"\x10ListSlotsRequest\"\xce\x05\n" +
+	" \x01(\x03R\rkvTokensTotal\x12.\n" +
+	"\x05pages\x18\v \x01(\v2\x18.firstframe.v1.PageStatsR\x05pages\"6\n" +
+	"\bPageTier\x12\x14\n" +
+	"\x05pages\x18\x01 \x01(\x03R\x05pages\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xda\x03\n" +
+	"\tPageStats\x12\x10\n" +
+	"\x03off\x18\x01 \x01(\tR\x03off\x12/\n" +
+	"\x06device\x18\x02 \x01(\v2\x17.firstframe.v1.PageTierR\x06device\x12+\n" +
+	"\x04host\x18\x03 \x01(\v2\x17.firstframe.v1.PageTierR\x04host\x12+\n" +
+	"\x04disk\x18\x04 \x01(\v2\x17.firstframe.v1.PageTierR\x04disk\x12&\n" +
+	"\x0fhit_host_tokens\x18\x05 \x01(\x03R\rhitHostTokens\x12&\n" +
+	"\x0fhit_disk_tokens\x18\x06 \x01(\x03R\rhitDiskTokens\x12I\n" +
+	"\vmiss_tokens\x18\a \x03(\v2(.firstframe.v1.PageStats.MissTokensEntryR\n" +
+	"missTokens\x12+\n" +
+	"\x11recomputed_tokens\x18\b \x01(\x03R\x10recomputedTokens\x12)\n" +
+	"\x10prefilled_tokens\x18\t \x01(\x03R\x0fprefilledTokens\x1a=\n" +
+	"\x0fMissTokensEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe2\x01\n" +
+	"\bSlotLoad\x12+\n" +
+	"\x11sequences_running\x18\x01 \x01(\x05R\x10sequencesRunning\x12+\n" +
+	"\x11sequences_waiting\x18\x02 \x01(\x05R\x10sequencesWaiting\x12$\n" +
+	"\x0ekv_tokens_used\x18\x03 \x01(\x03R\fkvTokensUsed\x12&\n" +
+	"\x0fkv_tokens_total\x18\x04 \x01(\x03R\rkvTokensTotal\x12.\n" +
+	"\x05pages\x18\x05 \x01(\v2\x18.firstframe.v1.PageStatsR\x05pages\"\x12\n" +
+	"\x10ListSlotsRequest\"\xfb\x05\n" +
 	"\bSlotInfo\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x123\n" +
@@ -3533,7 +3888,8 @@ const file_firstframe_proto_rawDesc = "" +
 	"\aon_miss\x18\x15 \x01(\tR\x06onMiss\x12\x19\n" +
 	"\blog_tail\x18\x16 \x03(\tR\alogTail\x12\x1d\n" +
 	"\n" +
-	"model_path\x18\x17 \x01(\tR\tmodelPath\"\xb5\x01\n" +
+	"model_path\x18\x17 \x01(\tR\tmodelPath\x12+\n" +
+	"\x04load\x18\x18 \x01(\v2\x17.firstframe.v1.SlotLoadR\x04load\"\xb5\x01\n" +
 	"\bSlotList\x12-\n" +
 	"\x05slots\x18\x01 \x03(\v2\x17.firstframe.v1.SlotInfoR\x05slots\x12>\n" +
 	"\aaliases\x18\x02 \x03(\v2$.firstframe.v1.SlotList.AliasesEntryR\aaliases\x1a:\n" +
@@ -3588,7 +3944,7 @@ func file_firstframe_proto_rawDescGZIP() []byte {
 	return file_firstframe_proto_rawDescData
 }
 
-var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_firstframe_proto_goTypes = []any{
 	(*Identity)(nil),             // 0: firstframe.v1.Identity
 	(*Candidate)(nil),            // 1: firstframe.v1.Candidate
@@ -3627,14 +3983,18 @@ var file_firstframe_proto_goTypes = []any{
 	(*HeartbeatResult)(nil),      // 34: firstframe.v1.HeartbeatResult
 	(*WorkerStatusRequest)(nil),  // 35: firstframe.v1.WorkerStatusRequest
 	(*WorkerStatus)(nil),         // 36: firstframe.v1.WorkerStatus
-	(*ListSlotsRequest)(nil),     // 37: firstframe.v1.ListSlotsRequest
-	(*SlotInfo)(nil),             // 38: firstframe.v1.SlotInfo
-	(*SlotList)(nil),             // 39: firstframe.v1.SlotList
-	(*PrepareRequest)(nil),       // 40: firstframe.v1.PrepareRequest
-	(*PrepareReply)(nil),         // 41: firstframe.v1.PrepareReply
-	(*EvictSlotRequest)(nil),     // 42: firstframe.v1.EvictSlotRequest
-	(*RestartSlotRequest)(nil),   // 43: firstframe.v1.RestartSlotRequest
-	nil,                          // 44: firstframe.v1.SlotList.AliasesEntry
+	(*PageTier)(nil),             // 37: firstframe.v1.PageTier
+	(*PageStats)(nil),            // 38: firstframe.v1.PageStats
+	(*SlotLoad)(nil),             // 39: firstframe.v1.SlotLoad
+	(*ListSlotsRequest)(nil),     // 40: firstframe.v1.ListSlotsRequest
+	(*SlotInfo)(nil),             // 41: firstframe.v1.SlotInfo
+	(*SlotList)(nil),             // 42: firstframe.v1.SlotList
+	(*PrepareRequest)(nil),       // 43: firstframe.v1.PrepareRequest
+	(*PrepareReply)(nil),         // 44: firstframe.v1.PrepareReply
+	(*EvictSlotRequest)(nil),     // 45: firstframe.v1.EvictSlotRequest
+	(*RestartSlotRequest)(nil),   // 46: firstframe.v1.RestartSlotRequest
+	nil,                          // 47: firstframe.v1.PageStats.MissTokensEntry
+	nil,                          // 48: firstframe.v1.SlotList.AliasesEntry
 }
 var file_firstframe_proto_depIdxs = []int32{
 	0,  // 0: firstframe.v1.Candidate.identity:type_name -> firstframe.v1.Identity
@@ -3666,55 +4026,62 @@ var file_firstframe_proto_depIdxs = []int32{
 	0,  // 26: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
 	15, // 27: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
 	0,  // 28: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
-	0,  // 29: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
-	7,  // 30: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
-	38, // 31: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
-	44, // 32: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
-	7,  // 33: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
-	38, // 34: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
-	5,  // 35: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
-	8,  // 36: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
-	11, // 37: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
-	18, // 38: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
-	25, // 39: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	27, // 40: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	29, // 41: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
-	31, // 42: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
-	33, // 43: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
-	35, // 44: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
-	37, // 45: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
-	37, // 46: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
-	13, // 47: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
-	18, // 48: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
-	40, // 49: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
-	42, // 50: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
-	43, // 51: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
-	25, // 52: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	27, // 53: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	6,  // 54: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
-	9,  // 55: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
-	12, // 56: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
-	24, // 57: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
-	26, // 58: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	28, // 59: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	30, // 60: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
-	32, // 61: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
-	34, // 62: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
-	36, // 63: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
-	39, // 64: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
-	39, // 65: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
-	14, // 66: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
-	24, // 67: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
-	41, // 68: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
-	38, // 69: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
-	38, // 70: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
-	26, // 71: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	28, // 72: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	54, // [54:73] is the sub-list for method output_type
-	35, // [35:54] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	38, // 29: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
+	37, // 30: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
+	37, // 31: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
+	37, // 32: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
+	47, // 33: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
+	38, // 34: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
+	0,  // 35: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
+	7,  // 36: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
+	39, // 37: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
+	41, // 38: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
+	48, // 39: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
+	7,  // 40: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
+	41, // 41: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
+	5,  // 42: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
+	8,  // 43: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
+	11, // 44: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
+	18, // 45: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
+	25, // 46: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	27, // 47: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	29, // 48: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
+	31, // 49: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
+	33, // 50: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
+	35, // 51: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
+	40, // 52: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
+	40, // 53: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
+	13, // 54: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
+	18, // 55: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
+	43, // 56: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
+	45, // 57: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
+	46, // 58: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
+	25, // 59: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	27, // 60: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	6,  // 61: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
+	9,  // 62: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
+	12, // 63: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
+	24, // 64: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
+	26, // 65: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	28, // 66: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	30, // 67: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
+	32, // 68: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
+	34, // 69: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
+	36, // 70: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
+	42, // 71: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
+	42, // 72: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
+	14, // 73: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
+	24, // 74: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
+	44, // 75: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
+	41, // 76: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
+	41, // 77: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
+	26, // 78: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	28, // 79: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	61, // [61:80] is the sub-list for method output_type
+	42, // [42:61] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_firstframe_proto_init() }
@@ -3731,7 +4098,7 @@ func file_firstframe_proto_init() {
 		(*GenerateReply_Chunk)(nil),
 		(*GenerateReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[41].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[44].OneofWrappers = []any{
 		(*PrepareReply_Progress)(nil),
 		(*PrepareReply_Slot)(nil),
 	}
@@ -3741,7 +4108,7 @@ func file_firstframe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_firstframe_proto_rawDesc), len(file_firstframe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -17,15 +17,14 @@ import (
 
 const enginePage = 64
 
-// bench is a context of the real engine and the stores of its pages, by whether
-// they are exact. They share a directory.
+// bench is a context of the real engine and a store of its pages.
 type bench struct {
 	*testing.T
 	ctx    slotworker.Context
 	vocab  int
 	layout pages.Layout
 	dir    string
-	stores map[bool]*pages.Store
+	store  *pages.Store
 	blob   []byte
 }
 
@@ -40,43 +39,38 @@ func newBench(t *testing.T, engine slotworker.Engine, model string, cfg slotwork
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	b := &bench{T: t, ctx: c, vocab: m.Info().Vocab, dir: t.TempDir(), stores: map[bool]*pages.Store{}}
+	b := &bench{T: t, ctx: c, vocab: m.Info().Vocab, dir: t.TempDir()}
 	b.layout, err = pages.Prove(b.probe(0, int32(cfg.Sequences-1)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.open()
-	t.Cleanup(b.close)
+	t.Cleanup(func() {
+		if err := b.store.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	return b
 }
 
 func (b *bench) open() {
 	b.Helper()
-	for _, exact := range []bool{true, false} {
-		s, err := pages.Open(pages.Config{
-			Identity:   shared.Identity{ModelRevision: "m", Precision: "p", TokenizerRevision: "t", LayoutRevision: "l", SlotRevision: "s"},
-			PageTokens: enginePage, Exact: exact, Layout: b.layout, HostBytes: 64 << 20, Dir: b.dir, DiskBytes: 1 << 30,
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.stores[exact] = s
-	}
-}
-
-func (b *bench) close() {
-	b.Helper()
-	for _, s := range b.stores {
-		if err := s.Close(context.Background()); err != nil {
-			b.Error(err)
-		}
+	var err error
+	b.store, err = pages.Open(pages.Config{
+		Identity:   shared.Identity{ModelRevision: "m", Precision: "p", TokenizerRevision: "t", LayoutRevision: "l", SlotRevision: "s"},
+		PageTokens: enginePage, Layout: b.layout, HostBytes: 64 << 20, Dir: b.dir, DiskBytes: 1 << 30,
+	})
+	if err != nil {
+		b.Fatal(err)
 	}
 }
 
 // restart leaves nothing but what is on disk.
 func (b *bench) restart() {
 	b.Helper()
-	b.close()
+	if err := b.store.Close(b.Context()); err != nil {
+		b.Fatal(err)
+	}
 	b.open()
 }
 
@@ -133,10 +127,8 @@ func (b *bench) save(seq int32, tokens []int32) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, s := range b.stores {
-		if _, err := s.Save(pages.Save{Prompt: s.NewPrompt(tokens), State: st, Tail: true}); err != nil {
-			b.Fatal(err)
-		}
+	if _, err := b.store.Save(pages.Save{Prompt: b.store.NewPrompt(tokens), State: st, Tail: true}); err != nil {
+		b.Fatal(err)
 	}
 }
 
@@ -144,10 +136,9 @@ func (b *bench) save(seq int32, tokens []int32) {
 func (b *bench) reuse(seq int32, tokens []int32, exact bool) (logits []float32, plan *pages.Plan) {
 	b.Helper()
 	b.ctx.SeqRemove(seq, 0, -1)
-	s := b.stores[exact]
-	plan = s.Lookup(pages.Query{Prompt: s.NewPrompt(tokens)})
+	plan = b.store.Lookup(pages.Query{Prompt: b.store.NewPrompt(tokens), Exact: exact})
 	if plan.More {
-		s.Load(b.Context(), plan)
+		b.store.Load(b.Context(), plan)
 	}
 	if plan.Tokens > 0 {
 		blob, err := b.layout.Join(b.blob, int(seq), plan.Pieces())
@@ -159,7 +150,7 @@ func (b *bench) reuse(seq int32, tokens []int32, exact bool) (logits []float32, 
 			b.Fatalf("the engine took %d of %d bytes and has %d of %d tokens", n, len(blob), b.ctx.SeqTokens(seq), plan.Tokens)
 		}
 	}
-	s.Release(plan, pages.Used)
+	b.store.Release(plan, pages.Used)
 	return b.prefill(seq, tokens, plan.Tokens), plan
 }
 
@@ -232,13 +223,12 @@ func (b *bench) foreignPagesShow() {
 	tokens, other := random(rnd, 200, b.vocab), random(rnd, 200, b.vocab)
 	var cold []float32
 	var plans []*pages.Plan
-	s := b.stores[true]
 	for _, p := range [][]int32{other, tokens} {
 		b.ctx.SeqRemove(0, 0, -1)
 		cold = b.prefill(0, p, 0)
 		b.save(0, p)
-		plan := s.Lookup(pages.Query{Prompt: s.NewPrompt(p)})
-		defer s.Release(plan, pages.Used)
+		plan := b.store.Lookup(pages.Query{Prompt: b.store.NewPrompt(p), Exact: true})
+		defer b.store.Release(plan, pages.Used)
 		plans = append(plans, plan)
 	}
 	pieces := plans[1].Pieces()

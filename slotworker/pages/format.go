@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
@@ -185,7 +186,7 @@ func parseFields(b []byte) (header, error) {
 
 // readHeader reads the header of a file and gives its bytes as well.
 func readHeader(f io.Reader) (header, []byte, error) {
-	preamble := make([]byte, filePreamble)
+	preamble := make([]byte, filePreamble, 1024)
 	if _, err := io.ReadFull(f, preamble); err != nil {
 		return header{}, nil, endIsDamage(err, "it ends in the preamble")
 	}
@@ -193,8 +194,7 @@ func readHeader(f io.Reader) (header, []byte, error) {
 	if err != nil {
 		return header{}, nil, err
 	}
-	raw := make([]byte, filePreamble+length+checksumBytes)
-	copy(raw, preamble)
+	raw := slices.Concat(preamble, make([]byte, length+checksumBytes))
 	if _, err := io.ReadFull(f, raw[filePreamble:]); err != nil {
 		return header{}, nil, endIsDamage(err, "it ends in the header")
 	}

@@ -28,7 +28,7 @@ func (s *Store) Load(ctx context.Context, p *Plan) {
 	}
 	s.mu.Unlock()
 	p.failed = s.loadRun(ctx, p)
-	if p.failed == "" && !s.chain.exact {
+	if p.failed == "" && !p.query.Exact {
 		p.failed = s.loadTail(ctx, p)
 	}
 	s.mu.Lock()
@@ -47,7 +47,7 @@ type fetched struct {
 // loadRun extends the plan's run. Workers take the pages in order, so that they
 // never read much beyond the end.
 func (s *Store) loadRun(ctx context.Context, p *Plan) Reason {
-	first, limit := len(p.run), s.index.fullPages(p.query.Prompt)
+	first, limit := len(p.run), s.index.fullPages(p.query.Prompt, p.query.Exact)
 	if first == limit {
 		return ""
 	}

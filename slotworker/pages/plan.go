@@ -10,6 +10,10 @@ type Query struct {
 	Prompt *Prompt
 	// Salt is the tenant's; empty means the slot's common pages.
 	Salt string
+	// Exact takes whole pages only and leaves the rest of the prompt, at least one
+	// token, to be computed as one chunk, so that the logits are those of a cold
+	// run to the bit. Without it all but the last token may come from pages.
+	Exact bool
 }
 
 // Plan is what a lookup found. Its pages stay in host memory until Release. It
@@ -64,7 +68,7 @@ func (s *Store) Lookup(q Query) *Plan {
 	q.Prompt.link(q.Prompt.FullPages() - 1) // hash before the mutex is taken
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.index.lookup(p.space, q.Prompt)
+	m := s.index.lookup(p.space, q.Prompt, q.Exact)
 	for _, e := range m.run {
 		if e.host.block == nil {
 			break
@@ -84,7 +88,7 @@ func (s *Store) Lookup(q Query) *Plan {
 func (s *Store) settle(p *Plan) {
 	covered := p.covered(s.chain.page)
 	p.Tokens = min(covered, max(0, p.query.Prompt.Len()-1))
-	p.Reason, p.DivergedAt = s.index.miss(p.space, p.query.Prompt, len(p.run), p.tail)
+	p.Reason, p.DivergedAt = s.index.miss(p.space, p.query.Prompt, p.query.Exact, len(p.run), p.tail)
 	if p.failed != "" && p.Reason != "" {
 		p.Reason = p.failed
 	}

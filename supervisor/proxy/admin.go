@@ -50,7 +50,7 @@ type slotActionBody struct {
 // body, since a slot id may contain a slash.
 func (s *Server) slotAction(w http.ResponseWriter, r *http.Request) {
 	var body slotActionBody
-	if err := decodeBody(r, &body); err != nil {
+	if err := decodeBody(w, r, &body); err != nil {
 		writeError(w, err)
 		return
 	}
@@ -97,6 +97,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		}))
 	}()
 	defer func() { cancel(nil); <-watched }()
+	endReading(w)
 	out := newSSE(w, s.cfg.WriteTimeout)
 	items, changed := s.recent.list()
 	if out.send(eventJSON{Recent: items}) != nil {
@@ -106,6 +107,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		var ev eventJSON
 		select {
 		case <-ctx.Done():
+			return
+		case <-s.stopping:
 			return
 		case l := <-lists:
 			ev.Aliases = l.Aliases

@@ -25,6 +25,12 @@ type answerOptions struct {
 // reading the body at the client's own pace.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, req shared.GenerateRequest, opt answerOptions) {
 	start := time.Now()
+	release, err := s.takePlace()
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	defer release()
 	if prefersAsync(r) {
 		req.OnMiss = shared.OnMissPending
 	}
@@ -109,8 +115,9 @@ func (a *answer) deliver(index int, c shared.Chunk, first bool) error {
 	if c.Phases != nil {
 		a.sse.setTiming(*c.Phases)
 	}
-	a.head.Choices = []any{a.opt.shape.delta(index, c.Text, first)}
-	return a.sse.send(a.head)
+	v := a.head
+	v.Choices = []any{a.opt.shape.delta(index, c.Text, first)}
+	return a.sse.send(v)
 }
 
 func (a *answer) write(v envelope) error {

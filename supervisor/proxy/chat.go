@@ -63,7 +63,8 @@ type messageText string
 
 // UnmarshalJSONFrom reads either form. Parts other than text are refused by name.
 func (t *messageText) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() == '"' {
+	switch dec.PeekKind() {
+	case 'n', '"':
 		return json.UnmarshalDecode(dec, (*string)(t))
 	}
 	var parts []struct {
@@ -97,6 +98,9 @@ func (r *chatRequest) check() error {
 		default:
 			return badRequest("invalid_value", "messages", "messages of role %q are not supported", m.Role)
 		}
+	}
+	if r.ResponseFormat != nil {
+		_ = r.ResponseFormat.Compact() // decoded values are valid
 	}
 	if string(r.ResponseFormat) == `{"type":"text"}` {
 		r.ResponseFormat = nil
@@ -154,7 +158,7 @@ func (s sampling) common(model, limitName string, limit *int) (shared.GenerateRe
 
 func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) {
 	var body chatRequest
-	if err := decodeBody(r, &body); err != nil {
+	if err := decodeBody(w, r, &body); err != nil {
 		writeError(w, err)
 		return
 	}

@@ -43,7 +43,10 @@ func (r *completionRequest) toShared() (shared.GenerateRequest, error) {
 	if r.MaxTokens == nil {
 		req.MaxTokens = defaultCompletionTokens
 	}
-	return req, readPrompt(r.Prompt, &req)
+	if err := readPrompt(r.Prompt, &req); err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	return req, nil
 }
 
 // readPrompt takes a text, a list of one text, or a list of token ids.
@@ -66,7 +69,7 @@ func readPrompt(v jsontext.Value, req *shared.GenerateRequest) error {
 
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
 	var body completionRequest
-	if err := decodeBody(r, &body); err != nil {
+	if err := decodeBody(w, r, &body); err != nil {
 		writeError(w, err)
 		return
 	}

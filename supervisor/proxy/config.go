@@ -3,6 +3,7 @@ package proxy
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -63,6 +64,9 @@ func (c Config) Validate() error {
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		return shared.Errorf(shared.KindConfig, "tls needs both cert and key")
 	}
+	if slices.Contains(c.APIKeys, "") || slices.Contains(c.AdminKeys, "") {
+		return shared.Errorf(shared.KindConfig, "a key must not be empty")
+	}
 	if isLoopback(host) || c.Insecure {
 		return nil
 	}
@@ -72,6 +76,11 @@ func (c Config) Validate() error {
 	}
 	return nil
 }
+
+// localOnly reports whether nothing but the loopback address keeps strangers
+// out. Then requests under any other name are refused: a web page can make its
+// own name point here.
+func (c Config) localOnly() bool { return len(c.APIKeys) == 0 && !c.Insecure }
 
 // adminOpen reports whether admin actions need no key: a loopback address
 // without any keys is one person's own machine.

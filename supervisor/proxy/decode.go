@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,7 +14,7 @@ import (
 
 // decodeBody reads one strict JSON object: no duplicate or unknown names, valid
 // UTF-8, nothing after it, within the size limit.
-func decodeBody(r *http.Request, v any) error {
+func decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
 			return &httpError{status: http.StatusUnsupportedMediaType, code: "unsupported_content_type",
@@ -29,13 +30,24 @@ func decodeBody(r *http.Request, v any) error {
 		}
 		return badRequest("invalid_body", "", "cannot read the request body")
 	}
+	endReading(w)
 	return decodeJSON(body, v)
+}
+
+// endReading lifts the read deadline once a request is read: the server goes on
+// reading to notice that the client leaves, and would take a deadline for that.
+func endReading(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a writer without deadlines has none to lift
 }
 
 func decodeJSON(body []byte, v any) error {
 	err := json.Unmarshal(body, v, json.RejectUnknownMembers(true))
 	if err == nil {
 		return nil
+	}
+	var own *httpError
+	if errors.As(err, &own) {
+		return own
 	}
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {

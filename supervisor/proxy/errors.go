@@ -184,6 +184,9 @@ func writePending(w http.ResponseWriter, err error) {
 	})
 }
 
+// replyTimeout is how long writing a whole answer may take.
+const replyTimeout = 30 * time.Second
+
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -193,6 +196,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(replyTimeout)) // a writer without deadlines waits for nobody
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n'))
 }

@@ -3,17 +3,26 @@ package proxy
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // guard is what every request passes: size, origin and headers.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, s.cfg.MaxBody)
+		// A deadline of the connection's last stream would hit this answer.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a writer without deadlines has none to lift
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
+		if s.cfg.localOnly() && !isLoopback(hostName(r.Host)) {
+			writeError(w, &httpError{status: http.StatusForbidden, code: "host_not_allowed",
+				message: "this server answers to loopback names only; set api_keys to use others"})
+			return
+		}
 		origin := r.Header.Get("Origin")
 		allowed := origin != "" && slices.Contains(s.cfg.CORS, origin)
 		if allowed {
@@ -35,6 +44,14 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// hostName is a Host header without its port.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
 }
 
 // sameOrigin reports whether the page that sends the request came from here.
@@ -91,17 +108,14 @@ func hasKey(r *http.Request, keys []string) bool {
 	return found == 1
 }
 
-// generating holds one of the places for requests that generate.
-func (s *Server) generating(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case s.streams <- struct{}{}:
-			defer func() { <-s.streams }()
-			next(w, r)
-		default:
-			setRetryAfter(w, defaultRetryAfter)
-			writeError(w, &httpError{status: http.StatusTooManyRequests, code: "rate_limit_exceeded",
-				message: "too many requests are being answered at once"})
-		}
+// takePlace holds one of the places for requests that generate. It is taken when
+// the request has been read, so that slow senders hold none.
+func (s *Server) takePlace() (release func(), err error) {
+	select {
+	case s.streams <- struct{}{}:
+		return func() { <-s.streams }, nil
+	default:
+		return nil, &httpError{status: http.StatusTooManyRequests, code: "rate_limit_exceeded",
+			message: "too many requests are being answered at once"}
 	}
 }

@@ -113,7 +113,7 @@ type tokenizeReply struct {
 
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 	var body tokenizeBody
-	if err := decodeBody(r, &body); err != nil {
+	if err := decodeBody(w, r, &body); err != nil {
 		writeError(w, err)
 		return
 	}

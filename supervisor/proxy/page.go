@@ -4,6 +4,7 @@ import (
 	"embed"
 	"io/fs"
 	"net/http"
+	"strings"
 )
 
 //go:embed page
@@ -18,14 +19,9 @@ func pageHandler() http.Handler {
 	}
 	static := http.FileServerFS(files)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			writeError(w, &httpError{status: http.StatusNotFound, code: "unknown_url",
-				message: "there is no such endpoint: " + r.Method + " " + r.URL.Path})
-			return
-		}
-		if _, err := fs.Stat(files, pagePath(r.URL.Path)); err != nil {
-			writeError(w, &httpError{status: http.StatusNotFound, code: "unknown_url",
-				message: "there is no such endpoint: " + r.Method + " " + r.URL.Path})
+		_, err := fs.Stat(files, pagePath(r.URL.Path))
+		if err != nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
+			unknownURL(w, r)
 			return
 		}
 		h := w.Header()
@@ -34,6 +30,16 @@ func pageHandler() http.Handler {
 		h.Set("Cache-Control", "no-cache")
 		static.ServeHTTP(w, r)
 	})
+}
+
+func unknownURL(w http.ResponseWriter, r *http.Request) {
+	writeError(w, &httpError{status: http.StatusNotFound, code: "unknown_url",
+		message: strings.ToValidUTF8("there is no such endpoint: "+r.Method+" "+r.URL.Path, "\uFFFD")})
+}
+
+func notSupported(w http.ResponseWriter, r *http.Request) {
+	writeError(w, &httpError{status: http.StatusNotFound, code: "unsupported_endpoint",
+		message: r.URL.Path + " is not supported by this version yet"})
 }
 
 func pagePath(url string) string {

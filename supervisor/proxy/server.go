@@ -19,6 +19,7 @@ type Server struct {
 	log      hclog.Logger
 	metrics  *metrics
 	recent   *recent
+	stopping chan struct{} // closed when the server ends
 	streams  chan struct{} // one place for each request that may generate
 }
 
@@ -31,25 +32,32 @@ func New(cfg Config, frontend shared.Frontend) (*Server, error) {
 	return &Server{
 		cfg: cfg, frontend: frontend, log: cfg.Logger,
 		metrics: newMetrics(frontend, cfg.Version), recent: newRecent(),
-		streams: make(chan struct{}, cfg.MaxStreams),
+		stopping: make(chan struct{}),
+		streams:  make(chan struct{}, cfg.MaxStreams),
 	}, nil
 }
 
 // Handler is the whole tree of endpoints behind its guards.
 func (s *Server) Handler() http.Handler {
 	api := http.NewServeMux()
-	api.HandleFunc("POST /v1/chat/completions", s.generating(s.chatCompletions))
-	api.HandleFunc("POST /v1/completions", s.generating(s.completions))
+	api.HandleFunc("POST /v1/chat/completions", s.chatCompletions)
+	api.HandleFunc("POST /v1/completions", s.completions)
 	api.HandleFunc("GET /v1/models", s.models)
 	api.HandleFunc("GET /v1/models/{id...}", s.model)
 	api.HandleFunc("POST /tokenize", s.tokenize)
 
+	api.HandleFunc("POST /v1/embeddings", notSupported)
+	api.HandleFunc("POST /detokenize", notSupported)
+	api.HandleFunc("/", unknownURL)
+
 	admin := http.NewServeMux()
 	admin.HandleFunc("POST /api/slots/{op}", s.slotAction)
+	admin.HandleFunc("/", unknownURL)
 
 	root := http.NewServeMux()
 	root.Handle("/v1/", s.withKey(s.cfg.APIKeys, api))
 	root.Handle("/tokenize", s.withKey(s.cfg.APIKeys, api))
+	root.Handle("/detokenize", s.withKey(s.cfg.APIKeys, api))
 	root.Handle("/api/slots/", s.withAdmin(admin))
 	root.Handle("GET /api/events", s.withKey(s.cfg.APIKeys, http.HandlerFunc(s.events)))
 	root.Handle("GET /metrics", s.withKey(s.cfg.APIKeys, s.metrics.handler()))
@@ -68,7 +76,7 @@ const (
 	shutdownTimeout   = 5 * time.Second
 )
 
-// Serve answers on the listener until ctx ends, then lets running requests
+// Serve answers on the listener, once, until ctx ends, then lets running requests
 // finish for a few seconds.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	srv := &http.Server{
@@ -93,6 +101,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return err
 	case <-ctx.Done():
 	}
+	close(s.stopping)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	err := srv.Shutdown(stop)

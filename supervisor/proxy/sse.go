@@ -18,6 +18,7 @@ type sse struct {
 	ctl     *http.ResponseController
 	timeout time.Duration
 	started bool
+	err     error // of the first write that failed
 	buf     []byte
 }
 
@@ -51,6 +52,16 @@ func (s *sse) send(v any) error {
 func (s *sse) done() error { return s.raw([]byte("[DONE]")) }
 
 func (s *sse) raw(data []byte) error {
+	if s.err != nil {
+		return s.err
+	}
+	if err := s.write(data); err != nil {
+		s.err = shared.Errorf(shared.KindCancelled, "cannot write to the client: %w", err)
+	}
+	return s.err
+}
+
+func (s *sse) write(data []byte) error {
 	if err := s.ctl.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil {
 		return err
 	}

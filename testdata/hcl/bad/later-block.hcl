@@ -1,5 +1,5 @@
 model "m" { path = "m.gguf" }
 slot "s" {
   model = model.m
-  pages { host = "1GiB" }
+  restart { attempts = 1 }
 }

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// pagesDoc is what `slots --json` says of a slot's pages.
+type pagesDoc struct {
+	Host, Disk      struct{ Pages int }
+	HitDiskTokens   int            `json:"hit_disk_tokens"`
+	MissTokens      map[string]int `json:"miss_tokens"`
+	PrefilledTokens int            `json:"prefilled_tokens"`
+}
+
+func (s *server) pages(slot string) pagesDoc {
+	s.t.Helper()
+	var doc struct {
+		Slots []struct {
+			SlotID string `json:"slot_id"`
+			Pages  pagesDoc
+		}
+	}
+	out := s.ok("slots", "--json")
+	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	for _, sl := range doc.Slots {
+		if sl.SlotID == slot {
+			return sl.Pages
+		}
+	}
+	s.t.Fatalf("no slot %s in %s", slot, out)
+	return pagesDoc{}
+}
+
+type pagedAnswer struct {
+	Text       string
+	MissReason string `json:"miss_reason"`
+	Diverged   int    `json:"diverged_at_token"`
+	Usage      struct {
+		PromptTokens int `json:"prompt_tokens"`
+		CachedTokens int `json:"cached_tokens"`
+	}
+}
+
+func (s *server) paged(slot, prompt string) pagedAnswer {
+	s.t.Helper()
+	out := s.ok("generate", "--json", "--slot", slot, "--max-tokens", "12", prompt)
+	var a pagedAnswer
+	if err := json.Unmarshal([]byte(out), &a); err != nil {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	return a
+}
+
+// Pages of a slot outlive its worker, killed or ended, and the supervisor.
+func TestPagesOutliveProcesses(t *testing.T) {
+	s := serve(t, fmt.Sprintf(`
+model "story" { path = %q }
+slot "story" {
+  model   = model.story
+  threads = 1
+  context { tokens = 512 }
+  pages {
+    host  = "64MiB"
+    disk  = "256MiB"
+    reuse = "fast"
+  }
+}
+`, model(t, "storyteller-q8_0.gguf")))
+	prompt := strings.Repeat("Tell me a story about a fox and an owl. ", 15)
+	first := s.paged("story", prompt)
+	n := first.Usage.PromptTokens
+	if n < 128 || first.Usage.CachedTokens != 0 || first.MissReason != "token_hash" {
+		t.Fatalf("cold: %+v", first)
+	}
+	again := s.paged("story", prompt)
+	if again.Usage.CachedTokens != n-1 || again.MissReason != "" || again.Text != first.Text {
+		t.Errorf("again: %+v, first %+v", again, first)
+	}
+	if other := s.paged("story", prompt+"Go on."); other.Usage.CachedTokens < 64 || other.Diverged == 0 {
+		t.Errorf("another end: %+v", other)
+	}
+	for p := s.pages("story"); p.Disk.Pages < p.Host.Pages; p = s.pages("story") {
+	}
+
+	before := s.slots()["story"]
+	kill(t, before.PID, syscall.SIGKILL)
+	s.until("the worker is back", func(slots map[string]slotDoc) bool {
+		return slots["story"].PID != before.PID && slots["story"].Status == "resident"
+	})
+	if a := s.paged("story", prompt); a.Usage.CachedTokens != n-1 || a.Text != first.Text {
+		t.Errorf("after the kill: %+v", a)
+	}
+	if p := s.pages("story"); p.HitDiskTokens != n-1 || p.PrefilledTokens != 1 {
+		t.Errorf("after the kill: %+v", p)
+	}
+
+	// A clean stop writes what is not on disk yet.
+	late := strings.Repeat("Once there was a lighthouse by the sea. ", 15)
+	want := s.paged("story", late)
+	_ = s.cmd.Process.Signal(syscall.SIGINT)
+	s.waitEnd()
+	s = serveIn(t, s.file, s.state)
+	if a := s.paged("story", late); a.Usage.CachedTokens != want.Usage.PromptTokens-1 || a.Text != want.Text {
+		t.Errorf("after the restart: %+v, before %+v", a, want)
+	}
+}

@@ -1,0 +1,64 @@
+package proxy
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+)
+
+// fuzzDecode wants an error of the client's own making or a request that the
+// runtime can take.
+func fuzzDecode(t *testing.T, err error) {
+	var own *httpError
+	if err == nil {
+		return
+	}
+	if !errors.As(err, &own) {
+		t.Fatalf("not the client's error: %v", err)
+	}
+	status, body := describe(err)
+	if _, err := json.Marshal(body); err != nil || status < 400 || status > 499 {
+		t.Fatalf("status %d, body %+v: %v", status, body, err)
+	}
+}
+
+func FuzzDecodeChat(f *testing.F) {
+	for _, seed := range []string{askStory, askStream, `{}`, `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"stop":["a"],"n":2}`,
+		`{"model":"m","messages":[{"role":"user","content":null}],"logit_bias":{"1":2},"seed":-1}`, "{\"\xff\":1}", `{"a":1,"a":2}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var body chatRequest
+		if err := decodeJSON(data, &body); err != nil {
+			fuzzDecode(t, err)
+			return
+		}
+		req, err := body.toShared()
+		fuzzDecode(t, err)
+		_, err = body.choices()
+		fuzzDecode(t, err)
+		if req.MaxTokens < 0 || len(req.Stop) > maxStops {
+			t.Fatalf("%+v", req)
+		}
+	})
+}
+
+func FuzzDecodeCompletion(f *testing.F) {
+	for _, seed := range []string{`{"model":"m","prompt":"x"}`, `{"model":"m","prompt":["x"]}`, `{"model":"m","prompt":[1,2]}`, `{"model":"m","prompt":[]}`,
+		`{"model":"m","prompt":{},"max_tokens":1}`, `{"model":"m","prompt":[1,"a"],"top_k":0}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var body completionRequest
+		if err := decodeJSON(data, &body); err != nil {
+			fuzzDecode(t, err)
+			return
+		}
+		req, err := body.toShared()
+		fuzzDecode(t, err)
+		if err == nil && req.Prompt != "" && req.PromptTokens != nil {
+			t.Fatalf("two prompts: %+v", req)
+		}
+	})
+}

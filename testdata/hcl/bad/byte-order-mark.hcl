@@ -1,0 +1,1 @@
+﻿model "m" { paht = "m" }

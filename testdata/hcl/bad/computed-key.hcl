@@ -1,0 +1,3 @@
+locals { a = { (env("HOME", "x")) = 1 } }
+model "m" { path = "m" }
+slot "s" { model = model.m }

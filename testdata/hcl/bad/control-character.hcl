@@ -1,0 +1,3 @@
+model "m" { path = "m" }
+# [2J
+slot "s" { model = model.m }

@@ -1,0 +1,5 @@
+model "m" {
+  path   = "m"
+  sha256 = env("FIRSTFRAME_TEST_NOT_SET", "")
+}
+slot "s" { model = model.m }

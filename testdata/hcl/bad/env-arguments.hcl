@@ -1,0 +1,3 @@
+model "m" { path = env() }
+model "n" { path = env("A", "b", "c") }
+slot "s" { model = model.m }

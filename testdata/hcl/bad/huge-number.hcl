@@ -1,0 +1,5 @@
+model "m" { path = "m" }
+slot "s" {
+  model   = model.m
+  threads = 1e999999999
+}

@@ -1,0 +1,2 @@
+model "m" { path = "${model.m}" }
+slot "s" { model = model.m }

@@ -1,0 +1,3 @@
+locals { folder = "x" }
+model "m" { path = "${local.foldr}/m" }
+slot "s" { model = model.m }

@@ -1,0 +1,3 @@
+locals { a = "x" }
+model "m" { path = local }
+slot "s" { model = model.m }
