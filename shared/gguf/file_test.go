@@ -163,6 +163,42 @@ func TestKindsOfMemory(t *testing.T) {
 	}
 }
 
+func TestExperts(t *testing.T) {
+	for _, c := range []struct {
+		count, used, groups, groupsUsed uint32
+		field                           string
+	}{
+		{8, 2, 0, 0, ""},
+		{8, 2, 1, 1, ""},
+		{8, 2, 4, 2, ""},
+		{8, 0, 0, 0, "expert_used_count"},
+		{8, 9, 0, 0, "expert_used_count"},
+		{0, 2, 0, 0, "expert_used_count"},
+		{1025, 2, 0, 0, "expert_count"},
+		{8, 2, 3, 2, "expert_group_count"},
+		{8, 2, 8, 2, "expert_group_count"},
+		{8, 2, 4, 0, "expert_group_used_count"},
+		{8, 2, 4, 4, "expert_group_used_count"},
+	} {
+		f := small()
+		f.Set(ggufwrite.U32("llama.expert_count", c.count))
+		f.Set(ggufwrite.U32("llama.expert_used_count", c.used))
+		f.Set(ggufwrite.U32("llama.expert_group_count", c.groups))
+		f.Set(ggufwrite.U32("llama.expert_group_used_count", c.groupsUsed))
+		b, err := f.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = read(b)
+		if c.field == "" && err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if c.field != "" {
+			wantModelError(t, err, fmt.Sprintf("%q", "llama."+c.field))
+		}
+	}
+}
+
 func TestSentencePiecesWithBytes(t *testing.T) {
 	tokens := []string{"<unk>"}
 	for b := range 256 {
