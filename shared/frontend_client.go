@@ -46,17 +46,9 @@ func (c *frontendClient) Resolve(ctx context.Context, req Requirement) (Resoluti
 }
 
 func (c *frontendClient) Generate(ctx context.Context, req GenerateRequest, emit func(Chunk) error) (Result, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := c.client.Generate(ctx, toGenerate(req))
-	if err != nil {
-		return Result{}, c.fail(ctx, "generate", err)
-	}
-	result, err, emitErr := receiveGenerate(stream, emit)
-	if emitErr != nil {
-		return Result{}, emitErr
-	}
-	return result, c.fail(ctx, "generate", err)
+	return receiveGenerate(ctx, emit, c.fail, func(ctx context.Context) (generateReceiver, error) {
+		return c.client.Generate(ctx, toGenerate(req))
+	})
 }
 
 func (c *frontendClient) Prepare(ctx context.Context, slotID string, progress func(Progress)) (SlotInfo, error) {

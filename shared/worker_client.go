@@ -60,17 +60,9 @@ func (c *workerClient) Activate(ctx context.Context, req ActivateRequest) (Activ
 }
 
 func (c *workerClient) Generate(ctx context.Context, req GenerateRequest, emit func(Chunk) error) (Result, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := c.client.Generate(ctx, toGenerate(req))
-	if err != nil {
-		return Result{}, c.fail(ctx, "generate", err)
-	}
-	result, err, emitErr := receiveGenerate(stream, emit)
-	if emitErr != nil {
-		return Result{}, emitErr
-	}
-	return result, c.fail(ctx, "generate", err)
+	return receiveGenerate(ctx, emit, c.fail, func(ctx context.Context) (generateReceiver, error) {
+		return c.client.Generate(ctx, toGenerate(req))
+	})
 }
 
 func (c *workerClient) Tokenize(ctx context.Context, req TokenizeRequest) ([]int32, error) {
@@ -108,20 +100,30 @@ type generateReceiver interface {
 	Recv() (*pb.GenerateReply, error)
 }
 
-// receiveGenerate hands on chunks until the result. An error of emit is kept
-// apart from one of the stream: it is the caller's own.
-func receiveGenerate(stream generateReceiver, emit func(Chunk) error) (result Result, err, emitErr error) {
+// receiveGenerate opens a stream and hands on its chunks until the result. An
+// error of emit is returned as it is: it is the caller's own, and ends the
+// stream like every return does.
+func receiveGenerate(
+	ctx context.Context, emit func(Chunk) error, fail func(context.Context, string, error) error,
+	open func(context.Context) (generateReceiver, error),
+) (Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := open(ctx)
+	if err != nil {
+		return Result{}, fail(ctx, "generate", err)
+	}
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			return Result{}, err, nil
+			return Result{}, fail(ctx, "generate", err)
 		}
 		if r := m.GetResult(); r != nil {
-			return fromResult(r), nil, nil
+			return fromResult(r), nil
 		}
 		if c := m.GetChunk(); c != nil {
-			if emitErr := emit(fromChunk(c)); emitErr != nil {
-				return Result{}, nil, emitErr
+			if err := emit(fromChunk(c)); err != nil {
+				return Result{}, err
 			}
 		}
 	}

@@ -11,12 +11,11 @@ import (
 
 // chatRequest is the body of /v1/chat/completions.
 type chatRequest struct {
-	Model               string         `json:"model"`
-	Messages            []chatMessage  `json:"messages"`
-	Stream              bool           `json:"stream"`
-	StreamOptions       *streamOptions `json:"stream_options"`
-	MaxTokens           *int           `json:"max_tokens"`
-	MaxCompletionTokens *int           `json:"max_completion_tokens"`
+	Model               string        `json:"model"`
+	Messages            []chatMessage `json:"messages"`
+	MaxTokens           *int          `json:"max_tokens"`
+	MaxCompletionTokens *int          `json:"max_completion_tokens"`
+	delivery            `json:",embed"`
 	sampling            `json:",embed"`
 	neutral             `json:",embed"`
 
@@ -45,6 +44,17 @@ type neutral struct {
 	Store            bool              `json:"store"`
 	ServiceTier      string            `json:"service_tier"`
 }
+
+// delivery says how the answer is wanted.
+type delivery struct {
+	Stream        bool           `json:"stream"`
+	StreamOptions *streamOptions `json:"stream_options"`
+}
+
+func (d delivery) streamed() bool { return d.Stream }
+
+// usage reports whether a streamed answer ends with the token counts.
+func (d delivery) usage() bool { return d.StreamOptions != nil && d.StreamOptions.IncludeUsage }
 
 type streamOptions struct {
 	IncludeUsage       bool `json:"include_usage"`
@@ -157,23 +167,5 @@ func (s sampling) common(model, limitName string, limit *int) (shared.GenerateRe
 }
 
 func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) {
-	var body chatRequest
-	if err := decodeBody(w, r, &body); err != nil {
-		writeError(w, err)
-		return
-	}
-	req, err := body.toShared()
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	n, err := body.choices()
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	s.answer(w, r, req, answerOptions{
-		shape: chatShape{}, choices: n, stream: body.Stream,
-		usage: body.StreamOptions != nil && body.StreamOptions.IncludeUsage,
-	})
+	s.complete(w, r, &chatRequest{}, chatShape{})
 }

@@ -10,13 +10,12 @@ import (
 
 // completionRequest is the body of /v1/completions.
 type completionRequest struct {
-	Model         string         `json:"model"`
-	Prompt        jsontext.Value `json:"prompt"`
-	Stream        bool           `json:"stream"`
-	StreamOptions *streamOptions `json:"stream_options"`
-	MaxTokens     *int           `json:"max_tokens"`
-	sampling      `json:",embed"`
-	neutral       `json:",embed"`
+	Model     string         `json:"model"`
+	Prompt    jsontext.Value `json:"prompt"`
+	MaxTokens *int           `json:"max_tokens"`
+	delivery  `json:",embed"`
+	sampling  `json:",embed"`
+	neutral   `json:",embed"`
 
 	BestOf   jsontext.Value `json:"best_of"`
 	Echo     jsontext.Value `json:"echo"`
@@ -68,8 +67,20 @@ func readPrompt(v jsontext.Value, req *shared.GenerateRequest) error {
 }
 
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
-	var body completionRequest
-	if err := decodeBody(w, r, &body); err != nil {
+	s.complete(w, r, &completionRequest{}, textShape{})
+}
+
+// generateBody is the body of either endpoint that generates.
+type generateBody interface {
+	toShared() (shared.GenerateRequest, error)
+	choices() (int, error)
+	streamed() bool
+	usage() bool
+}
+
+// complete reads a body and answers it.
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, body generateBody, sh shape) {
+	if err := decodeBody(w, r, body); err != nil {
 		writeError(w, err)
 		return
 	}
@@ -83,8 +94,5 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	s.answer(w, r, req, answerOptions{
-		shape: textShape{}, choices: n, stream: body.Stream,
-		usage: body.StreamOptions != nil && body.StreamOptions.IncludeUsage,
-	})
+	s.answer(w, r, req, answerOptions{shape: sh, choices: n, stream: body.streamed(), usage: body.usage()})
 }
