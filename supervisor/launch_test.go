@@ -294,30 +294,6 @@ func TestKilledWorker(t *testing.T) {
 	}
 }
 
-func TestStopOfAStoppedWorkerIsBounded(t *testing.T) {
-	for _, drain := range []time.Duration{0, 100 * time.Millisecond, time.Hour} {
-		t.Run(drain.String(), func(t *testing.T) {
-			p := launch(t, newTestLauncher(t), "ok")
-			signalTo(t, p.PID(), syscall.SIGSTOP)
-			go p.Stop(context.WithoutCancel(t.Context()), drain)
-			if exit := awaitDone(t, p); exit.Signal != "killed" {
-				t.Errorf("got %+v", exit)
-			}
-		})
-	}
-}
-
-func TestStopEndsWithItsContext(t *testing.T) {
-	p := launch(t, newTestLauncher(t, func(c *LauncherConfig) { c.StopGrace = time.Hour }), "deaf")
-	signalTo(t, p.PID(), syscall.SIGSTOP)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	p.Stop(ctx, time.Hour)
-	if exit := awaitDone(t, p); exit.Signal != "killed" {
-		t.Errorf("got %+v, want it killed when nobody waits any more", exit)
-	}
-}
-
 func TestWorkerThatDoesNotExitIsKilled(t *testing.T) {
 	p := launch(t, newTestLauncher(t), "deaf")
 	p.Stop(within(t, 20*time.Second), time.Second)

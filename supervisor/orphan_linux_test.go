@@ -199,3 +199,27 @@ func TestAttachToSomebodyWhoDoesNotAnswer(t *testing.T) {
 		t.Error("it still waits")
 	}
 }
+
+func TestStopOfAStoppedWorkerIsBounded(t *testing.T) {
+	for _, drain := range []time.Duration{0, 100 * time.Millisecond, time.Hour} {
+		t.Run(drain.String(), func(t *testing.T) {
+			p := launch(t, newTestLauncher(t), "ok")
+			stopProcess(t, p.PID())
+			go p.Stop(context.WithoutCancel(t.Context()), drain)
+			if exit := awaitDone(t, p); exit.Signal != "killed" {
+				t.Errorf("got %+v", exit)
+			}
+		})
+	}
+}
+
+func TestStopEndsWithItsContext(t *testing.T) {
+	p := launch(t, newTestLauncher(t, func(c *LauncherConfig) { c.StopGrace = time.Hour }), "deaf")
+	stopProcess(t, p.PID())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.Stop(ctx, time.Hour)
+	if exit := awaitDone(t, p); exit.Signal != "killed" {
+		t.Errorf("got %+v, want it killed when nobody waits any more", exit)
+	}
+}
