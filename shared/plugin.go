@@ -91,18 +91,33 @@ func ServeWorker(w Worker, logger hclog.Logger) {
 	})
 }
 
-// NewGRPCServer makes a server with this contract's message limits.
+// The flow-control windows are set, not estimated. The estimate sends a ping for
+// what comes in, and each ping wakes a process that has better things to do
+// while a first chunk is on its way. A reader that stops holds up its own
+// stream after streamWindow bytes.
+const (
+	streamWindow     = 256 << 10
+	connectionWindow = 1 << 20
+)
+
+// NewGRPCServer makes a server with this contract's limits.
 func NewGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(opts,
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxSendMsgSize(MaxMessageBytes),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connectionWindow),
 	)...)
 }
 
-// DialOptions are the client's side of the message limits.
+// DialOptions are the client's side of the same limits.
 func DialOptions() []grpc.DialOption {
-	return []grpc.DialOption{grpc.WithDefaultCallOptions(
-		grpc.MaxCallRecvMsgSize(MaxMessageBytes),
-		grpc.MaxCallSendMsgSize(MaxMessageBytes),
-	)}
+	return []grpc.DialOption{
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(MaxMessageBytes),
+			grpc.MaxCallSendMsgSize(MaxMessageBytes),
+		),
+		grpc.WithInitialWindowSize(streamWindow),
+		grpc.WithInitialConnWindowSize(connectionWindow),
+	}
 }
