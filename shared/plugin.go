@@ -50,11 +50,13 @@ func FrontendPlugins() plugin.PluginSet {
 type WorkerPlugin struct {
 	plugin.NetRPCUnsupportedPlugin
 	Impl Worker
+
+	writes *writes // of the server that it is registered with; nil when not counted
 }
 
 // GRPCServer registers Impl.
 func (p *WorkerPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	pb.RegisterSlotWorkerServer(s, &workerServer{impl: p.Impl})
+	pb.RegisterSlotWorkerServer(s, &workerServer{impl: p.Impl, writes: p.writes})
 	return nil
 }
 
@@ -83,11 +85,14 @@ func (p *FrontendPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, con
 // ServeWorker answers a host until the host ends it. It returns when the server
 // has stopped. The handshake goes to os.Stdout.
 func ServeWorker(w Worker, logger hclog.Logger) {
+	written := &writes{}
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: Handshake(),
-		Plugins:         plugin.PluginSet{WorkerPluginName: &WorkerPlugin{Impl: w}},
-		GRPCServer:      NewGRPCServer,
-		Logger:          logger,
+		Plugins:         plugin.PluginSet{WorkerPluginName: &WorkerPlugin{Impl: w, writes: written}},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			return NewGRPCServer(append(opts, grpc.Creds(newCountingCredentials(written))))
+		},
+		Logger: logger,
 	})
 }
 

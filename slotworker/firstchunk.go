@@ -3,7 +3,7 @@ package slotworker
 import "time"
 
 // firstChunkWait bounds how long the next step waits for a first chunk to leave.
-const firstChunkWait = time.Millisecond
+const firstChunkWait = 5 * time.Millisecond
 
 // letFirstChunksOut waits a moment until the first chunks of this step have been
 // handed to the transport. The engine uses all cores that it was given, and
