@@ -84,7 +84,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(a.demoCmd(), a.serveCmd(), a.validateCmd(), a.slotsCmd(), a.generateCmd(),
 		a.prepareCmd(), a.evictCmd(), a.restartCmd(), a.engineCmd(), a.doctorCmd(), a.benchCmd(),
-		a.proxyCmd(), a.versionCmd(), a.workerCmd())
+		a.proxyCmd(), a.runCmd(), a.versionCmd(), a.workerCmd())
 	return root
 }
 
