@@ -306,7 +306,7 @@ func TestFastReuse(t *testing.T) {
 	}
 }
 
-// Pages move to disk with an eviction and with a drain, and are found again.
+// Pages move down with an eviction and with a drain, and are found again.
 func TestPagesMoveToDisk(t *testing.T) {
 	dir := t.TempDir()
 	spec := pageSpec("q8_0", shared.ReuseFast)
@@ -319,8 +319,19 @@ func TestPagesMoveToDisk(t *testing.T) {
 	}
 	s.prepare()
 	_, _, res := s.must(prompt, 4)
-	if st := s.stats().Pages; res.Usage.CachedTokens != 299 || st.HitDiskTokens != 299 || st.Disk.Pages == 0 {
+	if st := s.stats().Pages; res.Usage.CachedTokens != 299 || st.HitHostTokens != 299 || st.Disk.Pages == 0 {
 		t.Errorf("after the eviction: %+v, %+v", res, st)
+	}
+	if _, err := s.Evict(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.stats(); st.Pages.Host.Pages != 0 || st.HostBytes != 0 {
+		t.Errorf("without a host buffer: %+v", st)
+	}
+	s.prepare()
+	_, _, res = s.must(prompt, 4)
+	if st := s.stats().Pages; res.Usage.CachedTokens != 299 || st.HitDiskTokens != 299 {
+		t.Errorf("after the eviction of the host buffer: %+v, %+v", res, st)
 	}
 	second := noise(rand.New(rand.NewPCG(9, 8)), 200)
 	s.must(second, 4)
