@@ -25,6 +25,7 @@ type bench struct {
 	vocab  int
 	layout pages.Layout
 	dir    string
+	hasher pages.Hasher
 	stores map[bool]*pages.Store
 	blob   []byte
 }
@@ -56,6 +57,7 @@ func (b *bench) open() {
 		s, err := pages.Open(pages.Config{
 			Identity:   shared.Identity{ModelRevision: "m", Precision: "p", TokenizerRevision: "t", LayoutRevision: "l", SlotRevision: "s"},
 			PageTokens: enginePage, Exact: exact, Layout: b.layout, HostBytes: 64 << 20, Dir: b.dir, DiskBytes: 1 << 30,
+			Hasher: b.hasher,
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -185,6 +187,7 @@ func TestRealEngine(t *testing.T) {
 				TokensPerSequence: 512, Sequences: c.sequences, BatchTokens: 128, Threads: 1, KVType: c.kv})
 			b.logitsOfAColdRun(c.sequences)
 			b.foreignPagesShow()
+			b.equalHashesMiss()
 		})
 	}
 }
@@ -252,5 +255,30 @@ func (b *bench) foreignPagesShow() {
 	}
 	if slices.Equal(b.prefill(0, tokens, plans[1].Tokens), cold) {
 		b.Error("a page of another prompt made no difference")
+	}
+}
+
+// equalHashesMiss lets all hashes be equal: the pages of one prompt are then found
+// for another one, and are not used.
+func (b *bench) equalHashesMiss() {
+	b.Helper()
+	b.dir = b.TempDir()
+	b.hasher = func(pages.Hash, []int32) pages.Hash { return pages.Hash{1} }
+	b.restart()
+	rnd := rand.New(rand.NewPCG(11, 9))
+	tokens, other := random(rnd, 100, b.vocab), random(rnd, 100, b.vocab)
+	b.ctx.SeqRemove(0, 0, -1)
+	b.prefill(0, other, 0)
+	b.save(0, other)
+	b.ctx.SeqRemove(0, 0, -1)
+	cold := b.prefill(0, tokens, 0)
+	for _, tier := range []string{"host", "disk"} {
+		if tier == "disk" {
+			b.restart()
+		}
+		logits, plan := b.reuse(0, tokens, true)
+		if plan.Tokens != 0 || plan.Reason != pages.ReasonTokenMismatch || !slices.Equal(logits, cold) {
+			b.Errorf("%s: %d tokens were restored, reason %q, logits of a cold run: %v", tier, plan.Tokens, plan.Reason, slices.Equal(logits, cold))
+		}
 	}
 }
