@@ -2,6 +2,7 @@ package llamacpp
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,9 +20,11 @@ import (
 // recorded is the engine with a look at the logits that tokens are chosen from.
 type recorded struct {
 	*Engine
-	tamper atomic.Pointer[tampering] // with what is restored
+	tamper atomic.Pointer[tampering]                   // with what is restored
+	before atomic.Pointer[func(rows []slotworker.Row)] // each step
 	mu     sync.Mutex
-	logits [][]float32 // since the last take
+	logits [][]float32                 // since the last take
+	chosen map[string]*recordedSampler // of all requests, by their prompts, once it is made
 }
 
 // tampering stands between the store and the engine, with all checks passed. It
@@ -36,9 +39,32 @@ func (e *recorded) take() [][]float32 {
 	return l
 }
 
+// record begins to keep the logits of each request apart.
+func (e *recorded) record() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.chosen = map[string]*recordedSampler{}
+}
+
+// recording is the logits of the request with a prompt.
+func (e *recorded) recording(prompt []int32) [][]float32 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r := e.chosen[fmt.Sprint(prompt)]; r != nil {
+		return r.logits
+	}
+	return nil
+}
+
 type recordedModel struct {
 	slotworker.Model
 	engine *recorded
+}
+
+// recordedSampler has the logits of one request.
+type recordedSampler struct {
+	slotworker.Sampler
+	logits [][]float32
 }
 
 type recordedContext struct {
@@ -62,12 +88,38 @@ func (m *recordedModel) NewContext(cfg slotworker.ContextConfig) (slotworker.Con
 	return &recordedContext{c, m.engine}, nil
 }
 
+func (m *recordedModel) NewSampler(how shared.Sampling, history []int32) (slotworker.Sampler, error) {
+	s, err := m.Model.NewSampler(how, history)
+	if err != nil {
+		return nil, err
+	}
+	r := &recordedSampler{Sampler: s}
+	m.engine.mu.Lock()
+	if m.engine.chosen != nil {
+		m.engine.chosen[fmt.Sprint(history)] = r
+	}
+	m.engine.mu.Unlock()
+	return r, nil
+}
+
 func (c *recordedContext) Sample(s slotworker.Sampler, row int) int32 {
+	r := s.(*recordedSampler)
 	logits := slices.Clone(c.Logits(row))
 	c.engine.mu.Lock()
 	c.engine.logits = append(c.engine.logits, logits)
+	if c.engine.chosen != nil {
+		r.logits = append(r.logits, logits)
+	}
 	c.engine.mu.Unlock()
-	return c.Context.Sample(s, row)
+	return c.Context.Sample(r.Sampler, row)
+}
+
+// Decode lets the test hold a step.
+func (c *recordedContext) Decode(rows []slotworker.Row) error {
+	if f := c.engine.before.Load(); f != nil {
+		(*f)(rows)
+	}
+	return c.Context.Decode(rows)
 }
 
 // StateSet lets the test tamper with what is restored.
