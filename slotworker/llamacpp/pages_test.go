@@ -1,6 +1,7 @@
 package llamacpp
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -8,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/gguf"
+	"github.com/firstframe/firstframe/shared/gguf/ggufwrite"
+	"github.com/firstframe/firstframe/slotworker"
 	"github.com/firstframe/firstframe/slotworker/pages"
 )
 
@@ -172,24 +176,64 @@ func TestPagesMoveToDisk(t *testing.T) {
 	s.end()
 }
 
-// Models whose memory cannot be cut serve without pages.
+// Models whose memory cannot be cut at a page serve without pages: every answer is
+// what the engine computes alone, whatever the slot has computed before.
 func TestArchitecturesWithoutPages(t *testing.T) {
-	for name, m := range map[string]*tiny{"recurrent": tinyMamba(), "hybrid": tinyHybrid(), "window": tinyWindow()} {
+	generated := func(kind ggufwrite.Kind) []byte {
+		header, err := gguf.ReadFile(modelPath("q8_0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := ggufwrite.Model{Kind: kind, Context: 512, Seed: 3, Tokenizer: ggufwrite.CopyKeys(header, "tokenizer.")}.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := m.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	for name, file := range map[string][]byte{
+		"recurrent": generated(ggufwrite.Recurrent), "window": generated(ggufwrite.Window), "hybrid": tinyHybrid().bytes(),
+	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "tiny.gguf")
-			if err := os.WriteFile(path, m.bytes(), 0o600); err != nil {
+			path := filepath.Join(t.TempDir(), "model.gguf")
+			if err := os.WriteFile(path, file, 0o600); err != nil {
 				t.Fatal(err)
 			}
+			m := load(t, slotworker.LoadRequest{Path: path})
+			cfg := small()
+			cfg.TokensPerSequence, cfg.Sequences = 256, 1
 			spec := pageSpec("", shared.ReuseFast)
-			spec.ModelPath, spec.ContextTokens, spec.Parallel, spec.PrefillChunk = path, 256, 2, 64
+			spec.ModelPath, spec.ContextTokens, spec.Parallel, spec.PrefillChunk = path, 256, 2, 128
 			s := newPageSlot(t, t.TempDir(), spec)
 			defer s.end()
-			prompt := []int32{10, 20, 30, 40, 50, 60}
-			want, _, _ := s.must(prompt, 6)
-			got, _, res := s.must(prompt, 6)
-			if res.Usage.CachedTokens != 0 || res.MissReason != "arch_not_reusable" || !slices.Equal(got, want) || s.stats().Pages.Off == "" {
-				t.Errorf("%v and %v, %+v", got, want, res)
+			random := rand.New(rand.NewPCG(41, 42))
+			first := randomTokens(random, 200, m.info.Vocab)
+			for i, prompt := range [][]int32{first, first, first[:120], append(first[:150:150], randomTokens(random, 40, m.info.Vocab)...)} {
+				alone := newContext(t, m, cfg)
+				rows := run(0, 0, prompt[:min(128, len(prompt))]...)
+				want := last(t, alone, rows)
+				if len(prompt) > 128 {
+					want = last(t, alone, run(0, 128, prompt[128:]...))
+				}
+				_, got, res := s.must(prompt, 2)
+				if res.Usage.CachedTokens != 0 || res.MissReason != "arch_not_reusable" || !slices.Equal(got[0], want) {
+					t.Errorf("prompt %d: logits differ by %v, %+v", i, furthest(got[0], want), res)
+				}
+			}
+			if st := s.stats(); st.Pages.Off == "" || st.Pages.Device != (shared.PageTier{}) || st.Pages.Host != (shared.PageTier{}) {
+				t.Errorf("%+v", st)
 			}
 		})
 	}
+}
+
+func randomTokens(random *rand.Rand, n, vocab int) []int32 {
+	tokens := make([]int32, n)
+	for i := range tokens {
+		tokens[i] = 3 + random.Int32N(int32(min(vocab, 250)-3))
+	}
+	return tokens
 }
