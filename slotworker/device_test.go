@@ -119,6 +119,39 @@ func TestDeviceMovesDown(t *testing.T) {
 	}
 }
 
+// What idle sequences hold moves down when a worker drains, and when the scheduler ends.
+func TestEndMovesDown(t *testing.T) {
+	for _, end := range []func(t *testing.T, s *scheduler){
+		func(*testing.T, *scheduler) {},
+		func(t *testing.T, s *scheduler) {
+			if err := s.flushPages(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if n := s.store.Stats().Host.Pages; n != 7 {
+				t.Errorf("%d pages after the flush", n)
+			}
+		},
+	} {
+		model := &fakeModel{}
+		b := newBench(t, model, 1, 256, 32, 8)
+		b.asked(t, promptOf(100, 1), 4)
+		if _, err := b.scheduler.store.DropHost(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		end(t, b.scheduler)
+		b.scheduler.close()
+		if n := b.scheduler.store.Stats().Host.Pages; n != 7 {
+			t.Errorf("%d pages after the end", n)
+		}
+		if err := b.scheduler.flushPages(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := b.scheduler.cfg.kept.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A sequence that holds other tokens than the account says is not gone on from.
 func TestDeviceIsCheckedBeforeItIsUsed(t *testing.T) {
 	model := &fakeModel{}

@@ -176,6 +176,38 @@ func TestPagesMoveToDisk(t *testing.T) {
 	s.end()
 }
 
+// Without a disk tier pages are still in host memory after an eviction that keeps
+// the host buffer, for a slot of the same settings: exact and fast pages never mix.
+func TestPagesOutliveAnEviction(t *testing.T) {
+	s := newPageSlot(t, t.TempDir(), pageSpec("q8_0", shared.ReuseFast))
+	defer s.end()
+	prompt := noise(rand.New(rand.NewPCG(7, 8)), 300)
+	want, _, _ := s.must(prompt, 4)
+	for _, c := range []struct {
+		reuse  shared.Reuse
+		drop   bool
+		cached int
+	}{
+		{shared.ReuseFast, false, 299}, {shared.ReuseFast, true, 0}, {shared.ReuseFast, false, 299},
+		{shared.ReuseExact, false, 0}, {shared.ReuseExact, false, 256}, {shared.ReuseFast, false, 0},
+	} {
+		if _, err := s.Evict(t.Context(), c.drop); err != nil {
+			t.Fatal(err)
+		}
+		st := s.stats()
+		if kept := st.Pages.Host.Pages > 0; kept == c.drop || st.Pages.Device != (shared.PageTier{}) {
+			t.Errorf("after the eviction: %+v", st.Pages)
+		}
+		s.spec.Reuse = c.reuse
+		s.identity = identityOf(t, s.spec)
+		s.prepare()
+		got, _, res := s.must(prompt, 4)
+		if res.Usage.CachedTokens != c.cached || s.stats().Pages.HitHostTokens < int64(c.cached) || c.reuse == shared.ReuseFast && !slices.Equal(got, want) {
+			t.Errorf("%+v: %+v, %v instead of %v", c, res, got, want)
+		}
+	}
+}
+
 // Models whose memory cannot be cut at a page serve without pages: every answer is
 // what the engine computes alone, whatever the slot has computed before.
 func TestArchitecturesWithoutPages(t *testing.T) {
