@@ -100,6 +100,24 @@ func TestSharedBeginningDisplacesNothing(t *testing.T) {
 	}
 }
 
+// What no page has is gone on from, also when most of what the sequence holds is
+// given up for it; that moves down first.
+func TestPagesThatOnlyTheDeviceHas(t *testing.T) {
+	b := newBench(t, &fakeModel{}, 2, 512, 32, 8)
+	defer b.end(t)
+	system := promptOf(32, 1)
+	_, one := b.asked(t, slices.Concat(system, promptOf(200, 50)), 4)
+	if _, err := b.scheduler.store.DropHost(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if res, _ := b.asked(t, slices.Concat(system, promptOf(50, 90)), 4); res.Usage.CachedTokens != 32 || b.scheduler.pageStats().HitDeviceTokens != 32 {
+		t.Errorf("%+v, %+v", res, b.scheduler.pageStats())
+	}
+	if res, _ := b.asked(t, append(one, 1), 2); res.Usage.CachedTokens != len(one)-1 {
+		t.Errorf("%d of %d cached", res.Usage.CachedTokens, len(one))
+	}
+}
+
 // What the host tier has lost moves down again before its sequence is given away.
 func TestDeviceMovesDown(t *testing.T) {
 	b := newBench(t, &fakeModel{}, 2, 256, 32, 8)
