@@ -52,16 +52,22 @@ type PageTier struct {
 	Bytes int64
 }
 
-// PageStats is a slot's account of its context pages since it was activated.
+// PageStats is a slot's account of its context pages, counted since its host
+// buffer was filled.
 type PageStats struct {
 	// Off says why no pages are kept; empty when they are.
 	Off string
-	// Device is what running sequences hold.
+	// Device is what sequences hold, by the engine's own count: running ones, and
+	// idle ones that a request may go on from.
 	Device PageTier
 	Host   PageTier
 	Disk   PageTier
-	// Prompt tokens restored from host memory or from disk, missed by reason,
-	// computed although a page covered them, and computed at all.
+	// IdleTokens of those on the device give way to the next request.
+	IdleTokens int64
+	// Prompt tokens that a sequence still held, restored from host memory or from
+	// disk, missed by reason, computed although a page covered them, and computed
+	// at all.
+	HitDeviceTokens  int64
 	HitHostTokens    int64
 	HitDiskTokens    int64
 	MissTokens       map[string]int64

@@ -153,6 +153,7 @@ func (w *Worker) start(host *hostBuffer, model Model) (*scheduler, error) {
 		chunk:    spec.PrefillChunk,
 		queue:    spec.Queue,
 		pages:    w.pages(host),
+		kept:     &w.kept,
 		warmup:   warmup,
 		progress: &w.progress,
 		logger:   w.cfg.Logger,

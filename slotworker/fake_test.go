@@ -62,6 +62,7 @@ type fakeModel struct {
 	tokensHook   func()           // in SeqTokens, which a bind calls
 	removeHook   func(int32) bool // false: the sequence cannot be cut
 	restoreHook  func(int) int    // how many bytes of a state are taken
+	forget       bool             // the next count of tokens loses one
 
 	samplers atomic.Int64 // samplers that were not closed
 }
@@ -244,6 +245,10 @@ func (c *fakeContext) SeqTokens(seq int32) int {
 	defer c.enter()()
 	if c.model.tokensHook != nil {
 		c.model.tokensHook()
+	}
+	if n := len(c.seqs[seq]); c.model.forget && n > 0 {
+		c.model.forget = false
+		c.seqs[seq] = c.seqs[seq][:n-1]
 	}
 	return len(c.seqs[seq])
 }

@@ -22,7 +22,7 @@ func TestPagesSaveThePrefill(t *testing.T) {
 	other := append(slices.Clone(prompt[:70]), promptOf(20, 99)...)
 	ask := func(prompt []int32, cached int, reason pages.Reason, diverged int) []int32 {
 		t.Helper()
-		before := b.scheduler.prefilled.Load()
+		before := b.scheduler.cfg.kept.prefilled.Load()
 		got := b.run(t.Context(), order{prompt: prompt, max: 20})
 		if got.err != nil || !slices.Equal(got.tokens, b.model.solo(prompt, 20)) {
 			t.Errorf("got %v, %v", got.tokens, got.err)
@@ -31,7 +31,7 @@ func TestPagesSaveThePrefill(t *testing.T) {
 		if r.Usage.CachedTokens != cached || r.MissReason != string(reason) || r.DivergedAtToken != diverged {
 			t.Errorf("%d cached, %q, diverged at %d; want %d, %q, %d", r.Usage.CachedTokens, r.MissReason, r.DivergedAtToken, cached, reason, diverged)
 		}
-		if n := b.scheduler.prefilled.Load() - before; n != int64(len(prompt)-cached) {
+		if n := b.scheduler.cfg.kept.prefilled.Load() - before; n != int64(len(prompt)-cached) {
 			t.Errorf("%d tokens were computed, %d were not cached", n, len(prompt)-cached)
 		}
 		return append(slices.Clone(prompt), got.tokens...)
@@ -42,8 +42,9 @@ func TestPagesSaveThePrefill(t *testing.T) {
 	// The next turn of a conversation finds the answer too, but for its last token,
 	// which was never fed back.
 	ask(append(turn, 5, 6, 7), 119, pages.ReasonTokenHash, 0)
-	if st := b.scheduler.pageStats(); st.Off != "" || st.Host.Pages == 0 || st.HitHostTokens != 99+64+119 ||
-		st.MissTokens[string(pages.ReasonTokenHash)] == 0 || st.Device != (shared.PageTier{}) {
+	// The one sequence was left for the other prompt, and what it held was restored.
+	if st := b.scheduler.pageStats(); st.Off != "" || st.Host.Pages == 0 || st.HitDeviceTokens != 99+64 || st.HitHostTokens != 119 ||
+		st.MissTokens[string(pages.ReasonTokenHash)] == 0 || st.IdleTokens != 142 || st.Device != (shared.PageTier{Pages: 8, Bytes: 8 * 142}) {
 		t.Errorf("%+v", st)
 	}
 }
@@ -54,6 +55,7 @@ func TestShortRestoreComputesAll(t *testing.T) {
 	defer b.end(t)
 	prompt := promptOf(100, 1)
 	_ = b.run(t.Context(), order{prompt: prompt, max: 3})
+	_ = b.run(t.Context(), order{prompt: promptOf(50, 7), max: 3}) // takes the sequence
 	model.restoreHook = func(n int) int { return n - 1 }
 	got := b.run(t.Context(), order{prompt: prompt, max: 3})
 	if got.err != nil || !slices.Equal(got.tokens, model.solo(prompt, 3)) || got.result.MissReason != string(pages.ReasonRestoreShort) || got.result.Usage.CachedTokens != 0 {
@@ -61,6 +63,7 @@ func TestShortRestoreComputesAll(t *testing.T) {
 	}
 	// The pages were thrown away and computed anew.
 	model.restoreHook = nil
+	_ = b.run(t.Context(), order{prompt: promptOf(50, 7), max: 3})
 	if got := b.run(t.Context(), order{prompt: prompt, max: 3}); got.result.Usage.CachedTokens != 99 {
 		t.Errorf("afterwards %+v", got.result)
 	}
@@ -103,7 +106,7 @@ func TestCommonTrunkIsComputedOnce(t *testing.T) {
 			model := &fakeModel{}
 			b := newBench(t, model, 4, 2048, chunk, 32)
 			defer b.end(t)
-			b.scheduler.prefilled.Store(0)
+			b.scheduler.cfg.kept.prefilled.Store(0)
 			entered, leave := make(chan struct{}), make(chan struct{})
 			model.decodeHook = func(rows []Row) error {
 				if rows[0].Pos == trunk/2 { // half-way; only the leader computes it
@@ -142,7 +145,7 @@ func TestCommonTrunkIsComputedOnce(t *testing.T) {
 			if cancelled {
 				want = trunk + others*tail // what the leader computed is kept
 			}
-			if n := b.scheduler.prefilled.Load(); n != want {
+			if n := b.scheduler.cfg.kept.prefilled.Load(); n != want {
 				t.Errorf("%d prompt tokens were computed, want %d", n, want)
 			}
 		})

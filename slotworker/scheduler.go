@@ -3,7 +3,6 @@ package slotworker
 import (
 	"context"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +20,7 @@ type schedulerConfig struct {
 	queue    int // most requests that wait for a sequence
 	warmup   []int32
 	pages    pagesConfig
+	kept     *keptPages     // where the store of the pages is kept
 	progress *atomic.Uint64 // grows with each engine step
 	logger   hclog.Logger
 }
@@ -30,19 +30,23 @@ type schedulerConfig struct {
 type scheduler struct {
 	cfg   schedulerConfig
 	inbox chan *request
+	flush chan chan struct{}
 	stop  chan struct{}
 	done  chan struct{}
 
-	inSystem  atomic.Int64 // requests submitted and not ended
-	running   atomic.Int64 // requests that have a sequence
-	kvTokens  atomic.Int64 // positions in KV memory
-	usable    atomic.Int64 // sequences that are not dirty
-	prefilled atomic.Int64 // prompt tokens computed for requests
+	inSystem atomic.Int64 // requests submitted and not ended
+	running  atomic.Int64 // requests that have a sequence
+	kvTokens atomic.Int64 // positions that running requests fill
+	idle     atomic.Int64 // positions that idle sequences still fill
+	counted  atomic.Int64 // positions by the engine's own count
+	whole    atomic.Int64 // full pages among them
+	usable   atomic.Int64 // sequences that are not dirty
 
 	// Set before start returns.
 	deviceBytes int64
 	warmed      time.Duration
 	store       *pages.Store
+	layout      pages.Layout // of this context's states
 
 	// Only the scheduler's goroutine.
 	engine    Context
@@ -54,6 +58,7 @@ type scheduler struct {
 	fresh     []*request // requests whose first chunk this step put
 	following []*request // requests that wait for pages which another one computes
 	flights   *pages.Inflight
+	device    *pages.Device // what idle sequences hold
 	lastID    pages.RequestID
 	blob      []byte // one state on its way in or out
 }
@@ -64,8 +69,11 @@ func startScheduler(cfg schedulerConfig) (*scheduler, error) {
 	s := &scheduler{
 		cfg:   cfg,
 		inbox: make(chan *request, limit),
+		flush: make(chan chan struct{}),
 		stop:  make(chan struct{}),
 		done:  make(chan struct{}),
+
+		device: pages.NewDevice(cfg.context.Sequences, max(1, cfg.pages.page), cfg.pages.exact),
 	}
 	for i := range cfg.context.Sequences {
 		s.sequences = append(s.sequences, &sequence{id: int32(i)})
@@ -102,16 +110,30 @@ func (s *scheduler) kvUse() (used, total int64) {
 // reach the disk.
 const pagesWait = 10 * time.Second
 
-// close ends all requests, frees the context, moves the pages to disk where
-// there is one, and waits for all that.
+// close ends all requests, moves the pages down, to disk where there is a disk
+// tier, frees the context, and waits for all that. The store stays open.
 func (s *scheduler) close() {
 	close(s.stop)
 	<-s.done
 	ctx, cancel := context.WithTimeout(context.Background(), pagesWait)
 	defer cancel()
-	if err := s.store.Close(ctx); err != nil {
-		s.cfg.logger.Error("context pages were not closed cleanly", "error", err)
+	if err := s.store.Flush(ctx); err != nil {
+		s.cfg.logger.Error("context pages were not moved to disk", "error", err)
 	}
+}
+
+// flushPages moves down what idle sequences hold and waits until it is on disk,
+// where there is a disk tier.
+func (s *scheduler) flushPages(ctx context.Context) error {
+	moved := make(chan struct{})
+	select {
+	case s.flush <- moved:
+		<-moved
+	case <-s.done: // it has moved everything down
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return s.store.Flush(ctx)
 }
 
 func (s *scheduler) run(started chan<- error) {
@@ -189,6 +211,9 @@ func (s *scheduler) intake() bool {
 		select {
 		case r := <-s.inbox:
 			s.waiting = append(s.waiting, r)
+		case moved := <-s.flush:
+			s.moveDown()
+			close(moved)
 		case <-s.stop:
 			return false
 		}
@@ -197,79 +222,14 @@ func (s *scheduler) intake() bool {
 		select {
 		case r := <-s.inbox:
 			s.waiting = append(s.waiting, r)
+		case moved := <-s.flush:
+			s.moveDown()
+			close(moved)
 		case <-s.stop:
 			return false
 		default:
 			return true
 		}
-	}
-}
-
-// dropGone ends the requests whose callers have left or whose deadline has
-// passed. The others keep their rows.
-func (s *scheduler) dropGone() {
-	var gone []*request
-	left := func(r *request) bool {
-		if r.ctx.Err() == nil {
-			return false
-		}
-		gone = append(gone, r)
-		return true
-	}
-	s.waiting = slices.DeleteFunc(s.waiting, left)
-	s.following = slices.DeleteFunc(s.following, left)
-	for _, r := range gone {
-		s.finish(r, outcome{err: context.Cause(r.ctx)})
-	}
-	for i := len(s.admitted) - 1; i >= 0; i-- {
-		seq := s.admitted[i]
-		if seq.req.ctx.Err() != nil {
-			s.release(seq, outcome{err: context.Cause(seq.req.ctx)})
-		}
-	}
-}
-
-// admit gives free sequences to waiting requests, first come first served.
-func (s *scheduler) admit() {
-	for _, seq := range s.sequences {
-		for seq.req == nil && !seq.dirty {
-			r, plan := s.next()
-			if r == nil {
-				break
-			}
-			r.stamps.granted = time.Now()
-			s.running.Add(1)
-			*seq = sequence{id: seq.id, req: r, text: newTextStream(r.stop)}
-			s.admitted = append(s.admitted, seq)
-			s.bind(seq, plan)
-		}
-	}
-	if s.usable.Load() > 0 {
-		return
-	}
-	for _, r := range slices.Concat(s.waiting, s.following) {
-		s.finish(r, outcome{err: shared.Errorf(shared.KindEngine, "no sequence of the slot can be used any more")})
-	}
-	s.waiting, s.following = nil, nil
-}
-
-// bind makes sure that nothing of an earlier request is left in the sequence,
-// and restores the pages of the new one.
-func (s *scheduler) bind(seq *sequence, plan *pages.Plan) {
-	if left := s.engine.SeqTokens(seq.id); left != 0 {
-		s.cfg.logger.Error("a free sequence holds tokens", "sequence", seq.id, "tokens", left)
-		if plan != nil {
-			s.store.Release(plan, pages.Unused)
-		}
-		s.lose(seq, shared.Errorf(shared.KindEngine, "sequence %d was not clean", seq.id))
-		return
-	}
-	st := &seq.req.stamps
-	st.bound = time.Now()
-	err := s.restore(seq, plan)
-	st.lookedUp = time.Now()
-	if err != nil {
-		s.lose(seq, err)
 	}
 }
 
@@ -293,13 +253,14 @@ func (s *scheduler) step() {
 		if t.seq.prefilling() {
 			prefilled, at = r, t.seq
 			if r.pages != nil {
-				s.prefilled.Add(int64(t.count))
+				s.cfg.kept.prefilled.Add(int64(t.count))
 			}
 		} else if r.pages != nil {
 			r.pages.Append(s.rows[t.logits].Token)
 		}
 		t.seq.filled += t.count
 		s.kvTokens.Add(int64(t.count))
+		s.note(t.seq, t.seq.filled) // until the engine is asked at the end
 		if t.logits >= 0 {
 			s.deliver(t, decoded)
 		}
@@ -345,66 +306,5 @@ func (s *scheduler) failStep(err error) {
 	s.cfg.logger.Error("an engine step failed", "error", err, "rows", len(s.rows), "requests", len(s.takes))
 	for _, t := range s.takes {
 		s.lose(t.seq, shared.Errorf(shared.KindEngine, "the engine step failed: %w", err))
-	}
-}
-
-// release ends a sequence's request and keeps its pages.
-func (s *scheduler) release(seq *sequence, o outcome) {
-	s.keep(seq)
-	s.clear(seq, o)
-}
-
-// lose ends a request whose KV memory is not known to be right.
-func (s *scheduler) lose(seq *sequence, err error) { s.clear(seq, outcome{err: err}) }
-
-// clear ends a sequence's request. The sequence is clean before the caller
-// hears of the end; one that cannot be cleaned is never used again.
-func (s *scheduler) clear(seq *sequence, o outcome) {
-	if !s.engine.SeqRemove(seq.id, 0, -1) {
-		seq.dirty = true
-		s.usable.Add(-1)
-		s.cfg.logger.Error("a sequence could not be cleared and is given up", "sequence", seq.id)
-	}
-	for i, other := range s.admitted {
-		if other == seq {
-			s.admitted = append(s.admitted[:i], s.admitted[i+1:]...)
-			break
-		}
-	}
-	r := seq.req
-	seq.req = nil
-	s.kvTokens.Add(-int64(seq.filled))
-	s.running.Add(-1)
-	s.finish(r, o)
-}
-
-// finish ends a request for good.
-func (s *scheduler) finish(r *request, o outcome) {
-	r.sampler.Close()
-	s.land(r)
-	if r.plan != nil {
-		s.store.Release(r.plan, pages.Unused)
-	}
-	s.inSystem.Add(-1)
-	r.box.finish(o)
-}
-
-// endAll ends everything that is still here when the scheduler does.
-func (s *scheduler) endAll() {
-	ending := outcome{err: shared.Errorf(shared.KindShuttingDown, "the slot was evicted")}
-	for len(s.admitted) > 0 {
-		s.release(s.admitted[0], ending)
-	}
-	for _, r := range slices.Concat(s.waiting, s.following) {
-		s.finish(r, ending)
-	}
-	s.waiting, s.following = nil, nil
-	for {
-		select {
-		case r := <-s.inbox:
-			s.finish(r, ending)
-		default:
-			return
-		}
 	}
 }

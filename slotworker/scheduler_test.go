@@ -27,19 +27,24 @@ func newBench(t testing.TB, model *fakeModel, sequences, tokens, chunk, queue in
 	return &bench{model: model, resident: startResident(t, model, sequences, tokens, chunk, queue)}
 }
 
-func startResident(t testing.TB, model *fakeModel, sequences, tokens, chunk, queue int) *resident {
+func startResident(t testing.TB, model *fakeModel, sequences, tokens, chunk, queue int, change ...func(*schedulerConfig)) *resident {
 	t.Helper()
 	spec := shared.SlotSpec{SlotID: "slot", ContextTokens: tokens, Parallel: sequences}
-	s, err := startScheduler(schedulerConfig{
+	cfg := schedulerConfig{
 		model:    model,
 		context:  ContextConfig{TokensPerSequence: tokens, Sequences: sequences, BatchTokens: chunk + sequences},
 		chunk:    chunk,
 		queue:    queue,
 		warmup:   []int32{1, 2, 3},
 		pages:    pagesConfig{identity: testIdentity(), page: 16, host: 1 << 20},
+		kept:     new(keptPages),
 		progress: new(atomic.Uint64),
 		logger:   hclog.NewNullLogger(),
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s, err := startScheduler(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +60,9 @@ func (b *bench) end(t testing.TB) {
 	t.Helper()
 	b.scheduler.close()
 	b.balanced(t)
+	if err := b.scheduler.cfg.kept.close(t.Context()); err != nil {
+		t.Error(err)
+	}
 	if n := b.model.open.Load(); n != 0 {
 		t.Errorf("%d contexts are still open", n)
 	}
@@ -67,6 +75,9 @@ func (b *bench) balanced(t testing.TB) {
 	if s.inSystem.Load() != 0 || s.running.Load() != 0 || s.kvTokens.Load() != 0 || b.model.samplers.Load() != 0 {
 		t.Errorf("left over: %d in the system, %d running, %d KV tokens, %d samplers",
 			s.inSystem.Load(), s.running.Load(), s.kvTokens.Load(), b.model.samplers.Load())
+	}
+	if s.counted.Load() != s.idle.Load() {
+		t.Errorf("the engine counts %d tokens in idle sequences, the account %d", s.counted.Load(), s.idle.Load())
 	}
 }
 

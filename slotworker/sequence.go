@@ -33,14 +33,17 @@ type request struct {
 // sequence is one place in the KV memory and the request that runs in it.
 type sequence struct {
 	id     int32
-	req    *request // nil while free
+	req    *request // nil while idle
 	filled int      // positions in KV memory
-	next   int32    // sampled, not in KV memory yet
-	answer int      // tokens sampled
-	unsent []int32  // tokens that no chunk has carried yet
+
+	rested  *pages.Prompt // what an idle sequence holds; nil when it is empty
+	counted int           // positions by the engine's own count
+
+	next   int32   // sampled, not in KV memory yet
+	answer int     // tokens sampled
+	unsent []int32 // tokens that no chunk has carried yet
 	text   *textStream
 	shown  bool // the first text has been delivered
-	dirty  bool // its KV memory could not be cleared: never used again
 }
 
 func (s *sequence) prefilling() bool { return s.filled < len(s.req.prompt) }

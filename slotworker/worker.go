@@ -2,6 +2,7 @@ package slotworker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -57,10 +58,11 @@ type Worker struct {
 	progress atomic.Uint64 // grows with each sign that work goes on
 	info     atomic.Pointer[EngineInfo]
 
-	// engine and checked belong to the one prefetch or activation that the
-	// owner has let in.
+	// engine, checked and kept belong to the one prefetch, activation or
+	// eviction that the owner has let in.
 	engine  Engine
 	checked map[string]bool // model revisions whose weights were looked through
+	kept    keptPages
 
 	// Preparations end when the worker drains, requests at the drain's deadline.
 	preparations  sync.WaitGroup
@@ -126,6 +128,8 @@ func (w *Worker) Status(context.Context) (shared.WorkerStatus, error) {
 		status.SequencesRunning, status.SequencesWaiting = m.load()
 		status.KVTokensUsed, status.KVTokensTotal = m.scheduler.kvUse()
 		status.Pages = m.scheduler.pageStats()
+	} else {
+		status.Pages = w.kept.stats()
 	}
 	if status.Status == shared.SlotResident && status.SequencesRunning > 0 {
 		status.Status = shared.SlotActive
@@ -133,8 +137,8 @@ func (w *Worker) Status(context.Context) (shared.WorkerStatus, error) {
 	return status, nil
 }
 
-// Evict frees the device buffers, and with dropHost the host buffer too. It
-// waits until nobody uses them; when ctx ends first, the slot stays as it is.
+// Evict frees the device buffers, and with dropHost the host buffer and the
+// context pages in host memory too. It waits until nobody uses them; when ctx ends first, the slot stays as it is.
 func (w *Worker) Evict(ctx context.Context, dropHost bool) (shared.EvictWorkerResult, error) {
 	var idle <-chan struct{}
 	var err error
@@ -160,9 +164,14 @@ func (w *Worker) Evict(ctx context.Context, dropHost bool) (shared.EvictWorkerRe
 		res.DeviceBytesFreed = r.deviceBytes
 		r.close()
 	}
+	if dropHost {
+		closing, cancel := context.WithTimeout(ctx, pagesWait)
+		err = w.kept.close(closing)
+		cancel()
+	}
 	if host != nil {
 		res.HostBytesFreed = host.size()
-		err = host.release()
+		err = errors.Join(err, host.release())
 	}
 	return res, firstError(err, w.owner.ask((*slotState).endEvict))
 }
@@ -198,8 +207,8 @@ func (w *Worker) Drain(ctx context.Context, deadline time.Duration) (int, error)
 	}
 }
 
-// flushPages waits until all context pages are on disk, where the slot has a
-// disk tier.
+// flushPages moves context pages down and waits until all are on disk, where the
+// slot has a disk tier.
 func (w *Worker) flushPages(ctx context.Context) error {
 	var r *resident
 	if err := w.owner.ask(func(s *slotState) { r = s.resident }); err != nil || r == nil {
@@ -207,7 +216,7 @@ func (w *Worker) flushPages(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, pagesWait)
 	defer cancel()
-	return r.scheduler.store.Flush(ctx)
+	return r.scheduler.flushPages(ctx)
 }
 
 // Close drains without patience, frees everything and ends the owner. The

@@ -613,9 +613,10 @@ func TestPhases(t *testing.T) {
 		go func() { ended <- s.generate(t.Context(), "hello", 4, nil) }()
 		time.Sleep(4 * time.Millisecond)
 		second := s.generate(t.Context(), "hello", 4, nil)
-		// Both find pages, after which the tokens are counted once more. The first one
-		// takes 3+5+5+4×(7+11) = 85 ms, the second has tokenized after 7.
-		want.Queue, want.ContextLookup = 78*time.Millisecond, 8*time.Millisecond
+		// Both go on in the sequence that held the prompt, whose tokens are counted
+		// before and after it is cut. The first one takes 3+5+5+4×(7+11)+5 = 90 ms, the
+		// second has tokenized after 7.
+		want.Queue, want.SlotActivation = 83*time.Millisecond, 10*time.Millisecond
 		if second.result.Phases != want {
 			t.Errorf("got %+v, want %+v", second.result.Phases, want)
 		}

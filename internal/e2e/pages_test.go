@@ -10,7 +10,10 @@ import (
 
 // pagesDoc is what `slots --json` says of a slot's pages.
 type pagesDoc struct {
+	Device          struct{ Pages, Bytes int }
 	Host, Disk      struct{ Pages int }
+	IdleTokens      int            `json:"idle_tokens"`
+	HitDeviceTokens int            `json:"hit_device_tokens"`
 	HitDiskTokens   int            `json:"hit_disk_tokens"`
 	MissTokens      map[string]int `json:"miss_tokens"`
 	PrefilledTokens int            `json:"prefilled_tokens"`
@@ -81,6 +84,9 @@ slot "story" {
 	again := s.paged("story", prompt)
 	if again.Usage.CachedTokens != n-1 || again.MissReason != "" || again.Text != first.Text {
 		t.Errorf("again: %+v, first %+v", again, first)
+	}
+	if p := s.pages("story"); p.HitDeviceTokens != n-1 || p.IdleTokens < n || p.Device.Pages != p.IdleTokens/64 || p.Device.Bytes%p.IdleTokens != 0 || p.MissTokens["token_hash"] != n {
+		t.Errorf("on the device: %+v", p)
 	}
 	if other := s.paged("story", prompt+"Go on."); other.Usage.CachedTokens < 64 || other.Diverged == 0 {
 		t.Errorf("another end: %+v", other)

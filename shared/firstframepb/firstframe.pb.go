@@ -2872,6 +2872,8 @@ type PageStats struct {
 	MissTokens       map[string]int64 `protobuf:"bytes,7,rep,name=miss_tokens,json=missTokens,proto3" json:"miss_tokens,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	RecomputedTokens int64            `protobuf:"varint,8,opt,name=recomputed_tokens,json=recomputedTokens,proto3" json:"recomputed_tokens,omitempty"`
 	PrefilledTokens  int64            `protobuf:"varint,9,opt,name=prefilled_tokens,json=prefilledTokens,proto3" json:"prefilled_tokens,omitempty"`
+	IdleTokens       int64            `protobuf:"varint,10,opt,name=idle_tokens,json=idleTokens,proto3" json:"idle_tokens,omitempty"`
+	HitDeviceTokens  int64            `protobuf:"varint,11,opt,name=hit_device_tokens,json=hitDeviceTokens,proto3" json:"hit_device_tokens,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2965,6 +2967,20 @@ func (x *PageStats) GetRecomputedTokens() int64 {
 func (x *PageStats) GetPrefilledTokens() int64 {
 	if x != nil {
 		return x.PrefilledTokens
+	}
+	return 0
+}
+
+func (x *PageStats) GetIdleTokens() int64 {
+	if x != nil {
+		return x.IdleTokens
+	}
+	return 0
+}
+
+func (x *PageStats) GetHitDeviceTokens() int64 {
+	if x != nil {
+		return x.HitDeviceTokens
 	}
 	return 0
 }
@@ -3839,7 +3855,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x05pages\x18\v \x01(\v2\x18.firstframe.v1.PageStatsR\x05pages\"6\n" +
 	"\bPageTier\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x03R\x05pages\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xda\x03\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xa7\x04\n" +
 	"\tPageStats\x12\x10\n" +
 	"\x03off\x18\x01 \x01(\tR\x03off\x12/\n" +
 	"\x06device\x18\x02 \x01(\v2\x17.firstframe.v1.PageTierR\x06device\x12+\n" +
@@ -3850,7 +3866,11 @@ const file_firstframe_proto_rawDesc = "" +
 	"\vmiss_tokens\x18\a \x03(\v2(.firstframe.v1.PageStats.MissTokensEntryR\n" +
 	"missTokens\x12+\n" +
 	"\x11recomputed_tokens\x18\b \x01(\x03R\x10recomputedTokens\x12)\n" +
-	"\x10prefilled_tokens\x18\t \x01(\x03R\x0fprefilledTokens\x1a=\n" +
+	"\x10prefilled_tokens\x18\t \x01(\x03R\x0fprefilledTokens\x12\x1f\n" +
+	"\vidle_tokens\x18\n" +
+	" \x01(\x03R\n" +
+	"idleTokens\x12*\n" +
+	"\x11hit_device_tokens\x18\v \x01(\x03R\x0fhitDeviceTokens\x1a=\n" +
 	"\x0fMissTokensEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe2\x01\n" +

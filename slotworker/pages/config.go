@@ -14,6 +14,12 @@ type Config struct {
 	Identity shared.Identity
 	// PageTokens is the number of tokens in a page.
 	PageTokens int
+	// Exact takes whole pages only and leaves the rest of a prompt, at least one
+	// token, to be computed as one chunk, so that the logits are those of a cold
+	// run to the bit. It needs pages that were themselves computed as whole chunks
+	// of prompts: only those may be saved, and pages of other stores never match.
+	// Without it all but the last token of a prompt may come from pages.
+	Exact bool
 	// Layout is what Prove returned.
 	Layout Layout
 	// HostBytes is the budget of the host tier; at least one page must fit.

@@ -76,7 +76,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		cfg.DiskBytes = 64 << 20
 		r := open(t, cfg)
 		for n := 0; n <= last; n++ {
-			r.want(r.use(crashTokens(n), "", false), 49, "", -1)
+			r.want(r.use(crashTokens(n), ""), 49, "", -1)
 		}
 		if q := quarantined(t, dir); len(q) != 0 {
 			t.Fatalf("in quarantine: %v", q)

@@ -17,14 +17,16 @@ import (
 
 const enginePage = 64
 
-// bench is a context of the real engine and a store of its pages.
+// bench is a context of the real engine and the stores of its pages, by whether
+// they are exact. They share a directory.
 type bench struct {
 	*testing.T
 	ctx    slotworker.Context
 	vocab  int
 	layout pages.Layout
 	dir    string
-	store  *pages.Store
+	hasher pages.Hasher
+	stores map[bool]*pages.Store
 	blob   []byte
 }
 
@@ -39,38 +41,44 @@ func newBench(t *testing.T, engine slotworker.Engine, model string, cfg slotwork
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	b := &bench{T: t, ctx: c, vocab: m.Info().Vocab, dir: t.TempDir()}
+	b := &bench{T: t, ctx: c, vocab: m.Info().Vocab, dir: t.TempDir(), stores: map[bool]*pages.Store{}}
 	b.layout, err = pages.Prove(b.probe(0, int32(cfg.Sequences-1)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.open()
-	t.Cleanup(func() {
-		if err := b.store.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(b.close)
 	return b
 }
 
 func (b *bench) open() {
 	b.Helper()
-	var err error
-	b.store, err = pages.Open(pages.Config{
-		Identity:   shared.Identity{ModelRevision: "m", Precision: "p", TokenizerRevision: "t", LayoutRevision: "l", SlotRevision: "s"},
-		PageTokens: enginePage, Layout: b.layout, HostBytes: 64 << 20, Dir: b.dir, DiskBytes: 1 << 30,
-	})
-	if err != nil {
-		b.Fatal(err)
+	for _, exact := range []bool{true, false} {
+		s, err := pages.Open(pages.Config{
+			Identity:   shared.Identity{ModelRevision: "m", Precision: "p", TokenizerRevision: "t", LayoutRevision: "l", SlotRevision: "s"},
+			PageTokens: enginePage, Exact: exact, Layout: b.layout, HostBytes: 64 << 20, Dir: b.dir, DiskBytes: 1 << 30,
+			Hasher: b.hasher,
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.stores[exact] = s
+	}
+}
+
+func (b *bench) close() {
+	b.Helper()
+	for _, s := range b.stores {
+		if err := s.Close(context.Background()); err != nil {
+			b.Error(err)
+		}
 	}
 }
 
 // restart leaves nothing but what is on disk.
 func (b *bench) restart() {
 	b.Helper()
-	if err := b.store.Close(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	b.close()
 	b.open()
 }
 
@@ -127,8 +135,10 @@ func (b *bench) save(seq int32, tokens []int32) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := b.store.Save(pages.Save{Prompt: b.store.NewPrompt(tokens), State: st, Tail: true}); err != nil {
-		b.Fatal(err)
+	for _, s := range b.stores {
+		if _, err := s.Save(pages.Save{Prompt: s.NewPrompt(tokens), State: st, Tail: true}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
@@ -136,9 +146,10 @@ func (b *bench) save(seq int32, tokens []int32) {
 func (b *bench) reuse(seq int32, tokens []int32, exact bool) (logits []float32, plan *pages.Plan) {
 	b.Helper()
 	b.ctx.SeqRemove(seq, 0, -1)
-	plan = b.store.Lookup(pages.Query{Prompt: b.store.NewPrompt(tokens), Exact: exact})
+	s := b.stores[exact]
+	plan = s.Lookup(pages.Query{Prompt: s.NewPrompt(tokens)})
 	if plan.More {
-		b.store.Load(b.Context(), plan)
+		s.Load(b.Context(), plan)
 	}
 	if plan.Tokens > 0 {
 		blob, err := b.layout.Join(b.blob, int(seq), plan.Pieces())
@@ -150,7 +161,7 @@ func (b *bench) reuse(seq int32, tokens []int32, exact bool) (logits []float32, 
 			b.Fatalf("the engine took %d of %d bytes and has %d of %d tokens", n, len(blob), b.ctx.SeqTokens(seq), plan.Tokens)
 		}
 	}
-	b.store.Release(plan, pages.Used)
+	s.Release(plan, pages.Used)
 	return b.prefill(seq, tokens, plan.Tokens), plan
 }
 
@@ -176,6 +187,7 @@ func TestRealEngine(t *testing.T) {
 				TokensPerSequence: 512, Sequences: c.sequences, BatchTokens: 128, Threads: 1, KVType: c.kv})
 			b.logitsOfAColdRun(c.sequences)
 			b.foreignPagesShow()
+			b.equalHashesMiss()
 		})
 	}
 }
@@ -223,12 +235,13 @@ func (b *bench) foreignPagesShow() {
 	tokens, other := random(rnd, 200, b.vocab), random(rnd, 200, b.vocab)
 	var cold []float32
 	var plans []*pages.Plan
+	s := b.stores[true]
 	for _, p := range [][]int32{other, tokens} {
 		b.ctx.SeqRemove(0, 0, -1)
 		cold = b.prefill(0, p, 0)
 		b.save(0, p)
-		plan := b.store.Lookup(pages.Query{Prompt: b.store.NewPrompt(p), Exact: true})
-		defer b.store.Release(plan, pages.Used)
+		plan := s.Lookup(pages.Query{Prompt: s.NewPrompt(p)})
+		defer s.Release(plan, pages.Used)
 		plans = append(plans, plan)
 	}
 	pieces := plans[1].Pieces()
@@ -242,5 +255,35 @@ func (b *bench) foreignPagesShow() {
 	}
 	if slices.Equal(b.prefill(0, tokens, plans[1].Tokens), cold) {
 		b.Error("a page of another prompt made no difference")
+	}
+}
+
+// equalHashesMiss lets all hashes be equal: the pages of one prompt are then found
+// for another one, and are not used.
+func (b *bench) equalHashesMiss() {
+	b.Helper()
+	b.dir = b.TempDir()
+	b.hasher = func(pages.Hash, []int32) pages.Hash { return pages.Hash{1} }
+	b.restart()
+	rnd := rand.New(rand.NewPCG(11, 9))
+	tokens, other := random(rnd, 100, b.vocab), random(rnd, 100, b.vocab)
+	b.ctx.SeqRemove(0, 0, -1)
+	b.prefill(0, other, 0)
+	fast := b.stores[false] // its file would have the same name
+	delete(b.stores, false)
+	b.save(0, other)
+	b.stores[false] = fast
+	b.ctx.SeqRemove(0, 0, -1)
+	cold := b.prefill(0, tokens, 0)
+	s := b.stores[true]
+	plan := s.Lookup(pages.Query{Prompt: s.NewPrompt(tokens)})
+	if plan.Tokens != 0 || plan.Reason != pages.ReasonTokenMismatch {
+		b.Errorf("in memory: %d tokens were found, reason %q", plan.Tokens, plan.Reason)
+	}
+	s.Release(plan, pages.Unused)
+	b.restart()
+	logits, plan := b.reuse(0, tokens, true)
+	if plan.Tokens != 0 || plan.Reason != pages.ReasonTokenMismatch || !slices.Equal(logits, cold) {
+		b.Errorf("on disk: %d tokens were restored, reason %q, logits of a cold run: %v", plan.Tokens, plan.Reason, slices.Equal(logits, cold))
 	}
 }

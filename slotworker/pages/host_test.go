@@ -88,10 +88,10 @@ func TestHostEvictsWhatWasUsedLongestAgo(t *testing.T) {
 	for g := range 4 {
 		r.save(seq(g, 4), "")
 	}
-	r.use(seq(0, 5), "", false)
+	r.use(seq(0, 5), "")
 	r.save(seq(4, 4), "")
 	for g, want := range []int{4, 0, 4, 4, 4} {
-		if p := r.use(seq(g, 5), "", false); p.Tokens != want {
+		if p := r.use(seq(g, 5), ""); p.Tokens != want {
 			t.Errorf("prompt %d: %d tokens were restored", g, p.Tokens)
 		}
 	}
@@ -105,11 +105,11 @@ func TestHostEvictsFromTheEnd(t *testing.T) {
 	r := small(t, "", 4)
 	r.save(seq(1, 16), "")
 	r.save(seq(2, 4), "")
-	if p := r.use(seq(1, 17), "", false); p.Tokens != 12 {
+	if p := r.use(seq(1, 17), ""); p.Tokens != 12 {
 		t.Errorf("%d tokens were restored", p.Tokens)
 	}
 	r.save(seq(3, 8), "")
-	if p := r.use(seq(1, 17), "", false); p.Tokens != 8 {
+	if p := r.use(seq(1, 17), ""); p.Tokens != 8 {
 		t.Errorf("%d tokens were restored", p.Tokens)
 	}
 }
@@ -117,7 +117,7 @@ func TestHostEvictsFromTheEnd(t *testing.T) {
 func TestHostKeepsWhatIsInUse(t *testing.T) {
 	r := small(t, "", 4)
 	r.save(seq(1, 12), "")
-	p := r.plan(seq(1, 13), "", false)
+	p := r.plan(seq(1, 13), "")
 	if n := r.save(seq(2, 12), ""); n != 1 {
 		t.Errorf("%d pages were kept beside those in use", n)
 	}
@@ -146,7 +146,7 @@ func TestHostStaysSmallerWithoutMemory(t *testing.T) {
 	for g := range 20 {
 		r.save(seq(g, 8), "")
 	}
-	if p := r.use(seq(19, 8), "", false); p.Tokens != 7 {
+	if p := r.use(seq(19, 8), ""); p.Tokens != 7 {
 		t.Errorf("%d tokens were restored", p.Tokens)
 	}
 	if len(r.errors()) == 0 {

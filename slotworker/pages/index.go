@@ -135,11 +135,11 @@ type match struct {
 	tail *entry   // a known incomplete page that goes on where run ends
 }
 
-// lookup walks the prompt's pages. Exact takes only full pages, and leaves at
-// least one token for the last chunk of the prefill.
-func (x *index) lookup(space Space, p *Prompt, exact bool) match {
+// lookup walks the prompt's pages. An exact one takes only full pages, and leaves
+// at least one token for the last chunk of the prefill.
+func (x *index) lookup(space Space, p *Prompt) match {
 	var m match
-	limit := x.fullPages(p, exact)
+	limit := x.fullPages(p)
 	for len(m.run) < limit {
 		i := len(m.run)
 		e := x.find(space, p.link(i), i, p.pageTokens(i))
@@ -148,7 +148,7 @@ func (x *index) lookup(space Space, p *Prompt, exact bool) match {
 		}
 		m.run = append(m.run, e)
 	}
-	if !exact {
+	if !x.chain.exact {
 		m.tail = x.tailAfter(space, p, len(m.run))
 	}
 	return m
@@ -167,9 +167,9 @@ func (x *index) tailAfter(space Space, p *Prompt, run int) *entry {
 // the first token at which the known prompt that shares most tokens with this
 // one differs from it, or -1. The reason is empty when every page that may be
 // used was found.
-func (x *index) miss(space Space, p *Prompt, exact bool, run int, tail *entry) (Reason, int) {
+func (x *index) miss(space Space, p *Prompt, run int, tail *entry) (Reason, int) {
 	rest := p.tokens[run*x.page:]
-	if len(rest) == 0 || exact && run == x.fullPages(p, exact) || tail != nil && len(tail.tokens) == len(rest) {
+	if len(rest) == 0 || x.chain.exact && run == x.fullPages(p) || tail != nil && len(tail.tokens) == len(rest) {
 		return "", -1
 	}
 	tokens := rest[:min(len(rest), x.page)]
@@ -182,8 +182,8 @@ func (x *index) miss(space Space, p *Prompt, exact bool, run int, tail *entry) (
 }
 
 // fullPages is how many full pages a lookup may use.
-func (x *index) fullPages(p *Prompt, exact bool) int {
-	if exact {
+func (x *index) fullPages(p *Prompt) int {
+	if x.chain.exact {
 		return max(0, p.Len()-1) / x.page
 	}
 	return p.FullPages()

@@ -80,7 +80,7 @@ func TestIndexAgainstModel(t *testing.T) {
 	for name, hasher := range hashers {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				checkIndex(t, newIndex(newChain(3, hasher)), name == "sha256")
+				checkIndex(t, newIndex(newChain(3, rapid.Bool().Draw(t, "exact"), hasher)), name == "sha256")
 			})
 		})
 	}
@@ -112,9 +112,8 @@ func checkIndex(t *rapid.T, x *index, strong bool) {
 				model.pages = slices.Delete(model.pages, i, i+1)
 			}
 		default:
-			exact := rapid.Bool().Draw(t, "exact")
-			run, tail, all, diverged := model.lookup(space, p.tokens, exact)
-			m := x.lookup(space, p, exact)
+			run, tail, all, diverged := model.lookup(space, p.tokens, x.chain.exact)
+			m := x.lookup(space, p)
 			gotTail := 0
 			if m.tail != nil {
 				gotTail = len(m.tail.tokens)
@@ -122,7 +121,7 @@ func checkIndex(t *rapid.T, x *index, strong bool) {
 			if len(m.run) != run || gotTail != tail {
 				t.Fatalf("%v: %d pages and a tail of %d instead of %d and %d", p.tokens, len(m.run), gotTail, run, tail)
 			}
-			reason, at := x.miss(space, p, exact, len(m.run), m.tail)
+			reason, at := x.miss(space, p, len(m.run), m.tail)
 			if (reason == "") != all {
 				t.Fatalf("%v: reason %q", p.tokens, reason)
 			}
@@ -141,7 +140,7 @@ func checkIndex(t *rapid.T, x *index, strong bool) {
 
 // Tokens and places are compared even where both digests are equal.
 func TestIndexTrustsNoDigest(t *testing.T) {
-	x := newIndex(newChain(testPage, HashSHA256))
+	x := newIndex(newChain(testPage, false, HashSHA256))
 	space := NewSpace(testIdentity, "")
 	p := &Prompt{chain: x.chain, tokens: seq(1, 8)}
 	w := wantFull(space, p, 0)
@@ -153,6 +152,14 @@ func TestIndexTrustsNoDigest(t *testing.T) {
 	x.insert(space, w.prev, w.link, 5, w.tokens)
 	if x.find(space, w.link, 1, w.tokens) != nil || x.why(space, w.link, 1, w.tokens) != ReasonPageIndex {
 		t.Error("a page is taken for one at another place")
+	}
+	// A tail after another prefix whose hash is the same.
+	weak := newIndex(newChain(testPage, false, func(Hash, []int32) Hash { return Hash{} }))
+	a, b := &Prompt{chain: weak.chain, tokens: seq(1, 6)}, &Prompt{chain: weak.chain, tokens: join(seq(2, 4), seq(1, 6)[4:])}
+	w = wantTail(space, a, 6)
+	weak.insert(space, w.prev, w.link, 1, w.tokens)
+	if weak.tailAfter(space, a, 1) == nil || weak.tailAfter(space, b, 1) != nil {
+		t.Error("a tail is taken for one after another prefix")
 	}
 	// Of several pages the one that differs least names the reason.
 	w = wantTail(space, p, 7)
@@ -176,7 +183,7 @@ func add(x *index, model *naive, entries []*entry, w want, p *Prompt) []*entry {
 
 // bigIndex holds n pages: prompts that share a trunk, or share nothing.
 func bigIndex(n int, trunk bool) *index {
-	x := newIndex(newChain(64, HashSHA256))
+	x := newIndex(newChain(64, false, HashSHA256))
 	space := NewSpace(testIdentity, "")
 	for g := 0; n > 0; g++ {
 		p := &Prompt{chain: x.chain}
@@ -208,8 +215,8 @@ func BenchmarkLookup(b *testing.B) {
 			b.Run(fmt.Sprintf("trunk=%v/pages=%d", trunk, n), func(b *testing.B) {
 				for b.Loop() {
 					p := &Prompt{chain: x.chain, tokens: tokens}
-					m := x.lookup(space, p, false)
-					x.miss(space, p, false, len(m.run), m.tail)
+					m := x.lookup(space, p)
+					x.miss(space, p, len(m.run), m.tail)
 				}
 			})
 		}
@@ -218,7 +225,7 @@ func BenchmarkLookup(b *testing.B) {
 
 // BenchmarkHash hashes a prompt of 100,000 tokens.
 func BenchmarkHash(b *testing.B) {
-	c := newChain(64, HashSHA256)
+	c := newChain(64, false, HashSHA256)
 	tokens := seq(1, 100_000)
 	for b.Loop() {
 		p := &Prompt{chain: c, tokens: tokens}

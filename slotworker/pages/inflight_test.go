@@ -9,7 +9,7 @@ import (
 
 func TestInflightBranches(t *testing.T) {
 	f := NewInflight(testPage, true)
-	c := newChain(testPage, HashSHA256)
+	c := newChain(testPage, false, HashSHA256)
 	prompt := func(parts ...[]int32) *Prompt { return &Prompt{chain: c, tokens: join(parts...)} }
 	trunk := seq(1, 16)
 	expect := func(got, want Turn) {
@@ -136,7 +136,7 @@ func (s *simulation) leave(j *job) {
 // on, and no page is computed twice.
 func TestInflightComputesEachPageOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := newChain(3, HashSHA256)
+		c := newChain(3, false, HashSHA256)
 		s := &simulation{t: t, f: NewInflight(3, false), pages: map[string]bool{}}
 		tokens := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, 16)
 		pick := func(may func(*job) bool) *job {

@@ -111,9 +111,10 @@ func (s Space) differs(o Space) []Reason {
 
 // chain is how prompts of one slot are cut and hashed.
 type chain struct {
-	page int
-	root link
-	next Hasher
+	page  int
+	exact bool
+	root  link
+	next  Hasher
 }
 
 // link identifies a page's tokens together with all tokens before them, twice:
@@ -124,11 +125,12 @@ type link struct {
 	sum  uint64
 }
 
-// newChain roots the hashes in the page size: pages cut at another size have
-// other hashes everywhere.
-func newChain(page int, hasher Hasher) *chain {
-	root := sha256.Sum256(shared.EncodeFields(domainRoot, strconv.Itoa(page)))
-	return &chain{page: page, root: link{hash: root}, next: hasher}
+// newChain roots the hashes in the page size and in how pages are computed:
+// pages cut at another size, or computed in other chunks, have other hashes
+// everywhere.
+func newChain(page int, exact bool, hasher Hasher) *chain {
+	root := sha256.Sum256(shared.EncodeFields(domainRoot, strconv.Itoa(page), strconv.FormatBool(exact)))
+	return &chain{page: page, exact: exact, root: link{hash: root}, next: hasher}
 }
 
 func (c *chain) link(prev link, tokens []int32) link {

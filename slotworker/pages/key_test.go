@@ -10,7 +10,7 @@ import (
 )
 
 func TestHashesCoverThePrefix(t *testing.T) {
-	c := newChain(testPage, HashSHA256)
+	c := newChain(testPage, false, HashSHA256)
 	a := &Prompt{chain: c, tokens: seq(1, 12)}
 	b := &Prompt{chain: c, tokens: join(seq(2, 4), seq(1, 12)[4:])}
 	if a.Hash(2) == b.Hash(2) || a.link(2).sum == b.link(2).sum {
@@ -21,7 +21,7 @@ func TestHashesCoverThePrefix(t *testing.T) {
 	if grown.Hash(2) != a.Hash(2) || grown.FullPages() != 3 || grown.Len() != 12 {
 		t.Error("appending token by token gives another hash")
 	}
-	larger := &Prompt{chain: newChain(2*testPage, HashSHA256), tokens: seq(1, 12)}
+	larger := &Prompt{chain: newChain(2*testPage, false, HashSHA256), tokens: seq(1, 12)}
 	if larger.Hash(0) == a.Hash(1) {
 		t.Error("pages of another size have equal hashes")
 	}
@@ -33,7 +33,7 @@ func TestHashesCoverThePrefix(t *testing.T) {
 
 // No two different lists of pages hash alike, however their tokens are split.
 func TestHashIsInjective(t *testing.T) {
-	c := newChain(testPage, HashSHA256)
+	c := newChain(testPage, false, HashSHA256)
 	seen := map[link][][]int32{}
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOfN(rapid.SliceOfN(rapid.Int32Range(0, 2), 1, 4), 1, 4).Draw(t, "parts")

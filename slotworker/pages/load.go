@@ -28,7 +28,7 @@ func (s *Store) Load(ctx context.Context, p *Plan) {
 	}
 	s.mu.Unlock()
 	p.failed = s.loadRun(ctx, p)
-	if p.failed == "" && !p.query.Exact {
+	if p.failed == "" && !s.chain.exact {
 		p.failed = s.loadTail(ctx, p)
 	}
 	s.mu.Lock()
@@ -47,7 +47,7 @@ type fetched struct {
 // loadRun extends the plan's run. Workers take the pages in order, so that they
 // never read much beyond the end.
 func (s *Store) loadRun(ctx context.Context, p *Plan) Reason {
-	first, limit := len(p.run), s.index.fullPages(p.query.Prompt, p.query.Exact)
+	first, limit := len(p.run), s.index.fullPages(p.query.Prompt)
 	if first == limit {
 		return ""
 	}

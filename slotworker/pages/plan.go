@@ -10,10 +10,6 @@ type Query struct {
 	Prompt *Prompt
 	// Salt is the tenant's; empty means the slot's common pages.
 	Salt string
-	// Exact takes whole pages only and leaves the rest of the prompt, at least one
-	// token, to be computed as one chunk, so that the logits are those of a cold
-	// run to the bit. Without it all but the last token may come from pages.
-	Exact bool
 }
 
 // Plan is what a lookup found. Its pages stay in host memory until Release. It
@@ -39,6 +35,7 @@ type Plan struct {
 	run     []*entry
 	tail    *entry
 	failed  Reason // of the page after run, found while loading
+	held    int    // tokens that a sequence of the engine holds
 	settled bool
 }
 
@@ -68,7 +65,7 @@ func (s *Store) Lookup(q Query) *Plan {
 	q.Prompt.link(q.Prompt.FullPages() - 1) // hash before the mutex is taken
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.index.lookup(p.space, q.Prompt, q.Exact)
+	m := s.index.lookup(p.space, q.Prompt)
 	for _, e := range m.run {
 		if e.host.block == nil {
 			break
@@ -88,19 +85,38 @@ func (s *Store) Lookup(q Query) *Plan {
 func (s *Store) settle(p *Plan) {
 	covered := p.covered(s.chain.page)
 	p.Tokens = min(covered, max(0, p.query.Prompt.Len()-1))
-	p.Reason, p.DivergedAt = s.index.miss(p.space, p.query.Prompt, p.query.Exact, len(p.run), p.tail)
+	p.Reason, p.DivergedAt = s.index.miss(p.space, p.query.Prompt, len(p.run), p.tail)
 	if p.failed != "" && p.Reason != "" {
 		p.Reason = p.failed
 	}
 	p.More = s.disk != nil && !s.closed && p.Reason != ""
 }
 
+// Hold tells that a sequence of the engine still holds the prompt's first tokens,
+// at least as many as the pages restore, so that nothing is restored.
+func (p *Plan) Hold(tokens int) {
+	p.Tokens, p.DiskTokens, p.held = tokens, 0, tokens
+	c := p.query.Prompt.chain
+	most := p.query.Prompt.Len() - 1
+	if c.exact {
+		most = most / c.page * c.page
+	}
+	switch {
+	case tokens >= most:
+		p.Reason, p.DivergedAt = "", -1
+	case p.DivergedAt < tokens:
+		p.DivergedAt = -1 // the sequence holds more than any page that is known
+	}
+}
+
+// covered is how many of the prompt's tokens the plan has, also those that are
+// computed again.
 func (p *Plan) covered(page int) int {
 	n := len(p.run) * page
 	if p.tail != nil {
 		n += len(p.tail.tokens)
 	}
-	return n
+	return max(n, p.held)
 }
 
 // Pieces lists the plan's pages for Layout.Join, in order. Together they have
@@ -178,8 +194,9 @@ func (s *Store) tally(p *Plan, o Outcome) {
 			missed = all - int64(p.covered(s.chain.page))
 			s.count.missed[p.Reason] += missed
 		}
+		s.count.hitDevice += int64(p.held)
 		s.count.hitDisk += int64(p.DiskTokens)
-		s.count.hitHost += int64(p.Tokens - p.DiskTokens)
+		s.count.hitHost += int64(p.Tokens - p.DiskTokens - p.held)
 		s.count.recomputed += all - int64(p.Tokens) - missed
 	}
 }

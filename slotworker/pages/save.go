@@ -14,7 +14,7 @@ type Save struct {
 	Salt   string
 	// State is the sequence's state, parsed.
 	State State
-	// Tail keeps the last, incomplete page too.
+	// Tail keeps the last, incomplete page too, unless the store is exact.
 	Tail bool
 }
 
@@ -58,7 +58,7 @@ func (s *Store) unsaved(p *Prompt, salt string, cells int, tail bool) []want {
 	space, full := s.space(salt), cells/s.chain.page
 	p.link(full - 1)
 	var ends *want
-	if tail && cells%s.chain.page != 0 {
+	if tail && !s.chain.exact && cells%s.chain.page != 0 {
 		w := wantTail(space, p, cells)
 		ends = &w
 	}
@@ -89,7 +89,7 @@ func (s *Store) Save(r Save) (int, error) {
 	if s.off != "" {
 		return 0, nil
 	}
-	if !r.State.Layout.Equal(s.cfg.Layout) {
+	if !s.Fits(r.State.Layout) {
 		return 0, fmt.Errorf("cannot keep pages of a state with another layout than the proven one")
 	}
 	if r.State.Cells > r.Prompt.Len() {

@@ -35,8 +35,10 @@ type Stats struct {
 	Evicted int64
 	// Rejected counts pages that were set aside, by reason.
 	Rejected map[Reason]int64
-	// Tokens of prompts: restored from pages that were in host memory or came
-	// from disk, missed by reason, and computed although a page covered them.
+	// Tokens of prompts: held by a sequence of the engine, restored from pages that
+	// were in host memory or came from disk, missed by reason, and computed
+	// although a page covered them.
+	HitDeviceTokens  int64
 	HitHostTokens    int64
 	HitDiskTokens    int64
 	MissTokens       map[Reason]int64
@@ -52,6 +54,7 @@ type counters struct {
 	dropped     int64
 	writeErrors int64
 	evicted     int64
+	hitDevice   int64
 	hitHost     int64
 	hitDisk     int64
 	recomputed  int64
@@ -76,6 +79,7 @@ func (s *Store) Stats() Stats {
 		WriteErrors:      s.count.writeErrors,
 		Evicted:          s.count.evicted,
 		Rejected:         maps.Clone(s.count.rejected),
+		HitDeviceTokens:  s.count.hitDevice,
 		HitHostTokens:    s.count.hitHost,
 		HitDiskTokens:    s.count.hitDisk,
 		MissTokens:       maps.Clone(s.count.missed),

@@ -73,7 +73,7 @@ func Disabled(pageTokens int, why string) *Store {
 }
 
 func newStore(cfg Config) *Store {
-	c := newChain(cfg.PageTokens, cfg.Hasher)
+	c := newChain(cfg.PageTokens, cfg.Exact, cfg.Hasher)
 	s := &Store{
 		cfg:       cfg,
 		chain:     c,
@@ -94,8 +94,12 @@ func newStore(cfg Config) *Store {
 // Off says why the store keeps nothing; it is empty for one that does.
 func (s *Store) Off() string { return s.off }
 
-// Layout is the layout of the states that pages are cut from and joined to.
-func (s *Store) Layout() Layout { return s.cfg.Layout }
+// Fits reports whether pages of this store can be joined to states of a layout,
+// and cut from them. A context that was built anew may have another number of
+// streams.
+func (s *Store) Fits(l Layout) bool {
+	return s.off == "" && slices.Equal(l.Planes, s.cfg.Layout.Planes)
+}
 
 // NewPrompt prepares a token sequence for the store. The slice is not copied
 // and must not change.
