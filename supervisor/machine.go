@@ -58,6 +58,16 @@ func (t *transition) handle(ev event) {
 		if e.epoch == t.epoch && t.process == shared.ProcessUp && !t.stopping {
 			t.recycle(nil)
 		}
+	case evBeat:
+		t.onBeat(e)
+	case evWatch:
+		t.onWatch(e)
+	case evCutOff:
+		if e.epoch == t.epoch && t.process == shared.ProcessUp && !t.stopping {
+			t.lastErr = e.err
+			t.stopping, t.cause = true, e.err
+			t.do(actStop{epoch: t.epoch, drain: true})
+		}
 	case evPrefetched:
 		t.onPrefetched(e)
 	case evActivated:
@@ -79,8 +89,8 @@ func (t *transition) handle(ev event) {
 		}
 	case evBackoffOver:
 		// Late after a restart by hand.
-		if t.process == shared.ProcessBackoff {
-			t.process = shared.ProcessStopped
+		if t.process == shared.ProcessBackoff || t.process == shared.ProcessFailed && t.resumes {
+			t.process, t.resumes = shared.ProcessStopped, false
 		}
 	case evClose:
 		t.onClose()
@@ -211,7 +221,7 @@ func (t *transition) onRestart(e evRestart) {
 		return
 	}
 	t.restarters = append(slices.Clip(t.restarters), e.call)
-	t.crashes, t.blocked = 0, nil
+	t.window, t.crashes, t.resumes, t.blocked = time.Time{}, 0, false, nil
 	switch t.process {
 	case shared.ProcessUp:
 		t.restart = true
@@ -274,6 +284,9 @@ func (t *transition) hopeless() *shared.Error {
 		return t.lastErr
 	case t.process == shared.ProcessFailed:
 		e := refusal(shared.KindUnavailable, "the worker process keeps failing; restart the slot to try again")
+		if t.resumes {
+			e.Message = "the worker process keeps failing, and rests until it is tried again"
+		}
 		if t.lastErr != nil {
 			e.Err, e.LogTail = t.lastErr, t.lastErr.LogTail
 		}
@@ -295,10 +308,4 @@ func refusal(kind shared.Kind, message string) *shared.Error {
 
 func shuttingDown() *shared.Error {
 	return refusal(shared.KindShuttingDown, "the supervisor is ending")
-}
-
-// longEnough reports whether the slot was resident for so long that its
-// earlier crashes say nothing about the next one.
-func (t *transition) longEnough(now time.Time) bool {
-	return !t.residentSince.IsZero() && now.Sub(t.residentSince) >= t.healthy
 }

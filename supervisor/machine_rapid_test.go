@@ -35,7 +35,7 @@ type world struct {
 func newWorld(t *rapid.T, preload bool) *world {
 	return &world{
 		t: t, now: time.Unix(0, 0), open: map[callID]string{},
-		state: newSlotState(3, time.Minute, preload),
+		state: newSlotState(testRules(3), preload),
 	}
 }
 
@@ -59,6 +59,7 @@ func (w *world) perform(a action, before slotState) {
 		w.require(w.launching != 0, "cancelled a launch that is not there")
 	case actStop:
 		w.require(w.alive == a.epoch, "stopped a process that is not there")
+		w.require(!a.kill || !a.drain, "a process is to drain and to be killed")
 		w.stopping = true
 	case actPrefetch:
 		w.require(w.alive == a.epoch && w.work == workNone && !w.state.host, "prefetch when it may not be")
@@ -84,6 +85,9 @@ func (w *world) perform(a action, before slotState) {
 		w.require(a.err != nil, "a refusal without a reason")
 		w.close(a.call, "acquire", "prepare", "evict", "restart")
 	case actStartBackoff:
+		w.backoff = true
+	case actAwaitInterval:
+		w.require(a.rest > 0 && a.rest <= w.state.rules.restart.Interval, fmt.Sprintf("a rest of %s", a.rest))
 		w.backoff = true
 	case actStartEvictTimer:
 		w.evictTimer = true
@@ -130,7 +134,8 @@ func (w *world) check(ev event) {
 		w.require(w.finished || w.launching != 0 || w.stopping || s.stuck, "a closing slot rests")
 		return
 	}
-	if s.wants() && s.declared == declaredKnown && s.blocked == nil && s.process != shared.ProcessFailed && !s.stuck {
+	w.require(!s.resumes || s.process == shared.ProcessFailed && w.backoff, "a failed process resumes, and nobody waits for it")
+	if s.wants() && s.declared == declaredKnown && s.blocked == nil && (s.process != shared.ProcessFailed || s.resumes) && !s.stuck {
 		moving := w.launching != 0 || w.stopping || w.work != workNone || w.backoff
 		there := s.status.Ready() || s.status == shared.SlotEvicting && s.leases > 0
 		w.require(moving || there, fmt.Sprintf("a wanted slot rests after %T", ev))
@@ -157,6 +162,12 @@ func (w *world) possible() map[string]func() {
 		"late":       func() { w.late() },
 		"time":       func() { w.now = w.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(w.t, "s")) * time.Second) },
 		"unreachble": func() { w.apply(evUnreachable{epoch: w.state.epoch}) },
+		"cut off":    func() { w.apply(evCutOff{epoch: w.state.epoch, err: refusal(shared.KindUnavailable, "no socket")}) },
+		"watch":      func() { w.apply(evWatch{now: w.now}) },
+		"beat": func() {
+			progress := rapid.Uint64Range(0, 2).Draw(w.t, "progress")
+			w.apply(evBeat{epoch: w.state.epoch, now: w.now, progress: progress, busy: rapid.Bool().Draw(w.t, "busy")})
+		},
 	}
 	if len(w.open) > 0 {
 		m["left"] = func() {
@@ -185,7 +196,7 @@ func (w *world) progress() map[string]func() {
 	if w.launching != 0 {
 		m["launched"] = func() {
 			w.alive, w.launching = w.launching, 0
-			w.apply(evLaunched{epoch: w.alive})
+			w.apply(evLaunched{epoch: w.alive, now: w.now})
 		}
 	}
 	if w.backoff {
@@ -314,7 +325,7 @@ func TestMachineHoldsItsPromises(t *testing.T) {
 			t.Fatalf("calls %v got no answer: %+v", w.open, w.state)
 		}
 		s := w.state
-		if s.wants() && s.declared == declaredKnown && s.blocked == nil && s.process != shared.ProcessFailed && !s.stuck && !s.status.Ready() {
+		if s.wants() && s.declared == declaredKnown && s.blocked == nil && (s.process != shared.ProcessFailed || s.resumes) && !s.stuck && !s.status.Ready() {
 			t.Fatalf("a wanted slot is not resident in the end: %+v", s)
 		}
 
@@ -332,7 +343,7 @@ func TestMachineHoldsItsPromises(t *testing.T) {
 
 // The old state must stay what it was: the owner compares the two.
 func TestStepLeavesTheOldStateAlone(t *testing.T) {
-	s := newSlotState(3, time.Minute, false)
+	s := newSlotState(testRules(3), false)
 	s, _ = step(s, evDeclared{})
 	for id := range callID(3) {
 		s, _ = step(s, evAcquire{call: id + 1})

@@ -46,10 +46,20 @@ func TestMachineTranscripts(t *testing.T) {
 	}
 }
 
+// testRules restarts so often within a minute, and finds a worker wedged after 20 s.
+func testRules(attempts int) slotRules {
+	return slotRules{
+		restart:    shared.RestartPolicy{Attempts: attempts, Interval: time.Minute, Delay: time.Second, MaxDelay: time.Minute, Mode: shared.RestartDelay},
+		wedgeAfter: 20 * time.Second,
+		loading:    10 * time.Second,
+	}
+}
+
 // play runs the events of a transcript and writes it anew.
 func play(t *testing.T, text string) string {
 	var out strings.Builder
-	s := newSlotState(2, 30*time.Second, false)
+	s := newSlotState(testRules(2), false)
+	s.rules.restart.Mode = shared.RestartFail
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for lines.Scan() {
 		line := lines.Text()
@@ -59,6 +69,9 @@ func play(t *testing.T, text string) string {
 			continue
 		case isEvent && command == "preload":
 			s.wanted = true
+			fmt.Fprintln(&out, line)
+		case isEvent && command == "mode delay":
+			s.rules.restart.Mode = shared.RestartDelay
 			fmt.Fprintln(&out, line)
 		case isEvent:
 			before := s
@@ -92,6 +105,7 @@ func sketch(s slotState) string {
 	}{
 		{"wanted", s.wanted}, {"cancelling", s.cancelling}, {"stopping", s.stopping}, {"restart", s.restart},
 		{"stuck", s.stuck}, {"drop-host", s.dropHost}, {"closing", s.closing}, {"finished", s.finished}, {"blocked", s.blocked != nil},
+		{"resumes", s.resumes},
 	} {
 		if f.on {
 			b.WriteString(", " + f.name)
@@ -174,13 +188,19 @@ func parseEvent(t *testing.T, s slotState, command string) event {
 	case "left":
 		return evLeft{call: call()}
 	case "launched":
-		return evLaunched{epoch: ep}
+		return evLaunched{epoch: ep, now: now}
 	case "launch-failed":
 		return evLaunchFailed{epoch: ep, now: now, err: failure()}
 	case "exited":
 		return evExited{epoch: ep, now: now, err: refusal(shared.KindWorkerLost, "signal killed")}
 	case "stopped":
 		return evStopped{epoch: ep}
+	case "beat":
+		return evBeat{epoch: ep, now: now, progress: uint64(number(t, arg(1))), busy: arg(2) == "busy"}
+	case "watch":
+		return evWatch{now: now}
+	case "cut-off":
+		return evCutOff{epoch: ep, err: refusal(shared.KindUnavailable, "the socket is gone")}
 	case "unreachable":
 		return evUnreachable{epoch: ep}
 	case "prefetched":

@@ -41,8 +41,7 @@ const (
 // slotState is everything that decides what a slot does next. It is a value:
 // step gives a new one and leaves the old one as it was.
 type slotState struct {
-	attempts int           // restarts in a row before the process counts as failed
-	healthy  time.Duration // residence after which earlier crashes are forgotten
+	rules slotRules
 
 	status  shared.SlotStatus
 	process shared.ProcessState
@@ -71,19 +70,34 @@ type slotState struct {
 	closing    bool
 	finished   bool
 
-	cause         *shared.Error // why the slot itself is ending its process
-	crashes       int           // in a row
-	residentSince time.Time
+	cause   *shared.Error // why the slot itself is ending its process
+	window  time.Time     // when the present interval of restarts began
+	crashes int           // in that interval
+	resumes bool          // the failed process is tried again when the interval is over
+
+	heard    time.Time // the last sign of life
+	moved    time.Time // the last time that the worker got on, or had nothing to do
+	progress uint64    // its counter then
+}
+
+// slotRules is what a slot's declaration says about its life.
+type slotRules struct {
+	restart shared.RestartPolicy
+	// wedgeAfter is how long a worker may give no sign of life, or not get on with
+	// the work it has; 0 means for ever.
+	wedgeAfter time.Duration
+	// loading is how much longer than that a preparation may not get on: filling
+	// memory takes its time without a sign.
+	loading time.Duration
 }
 
 // newSlotState is a declared slot before anything is known or done.
-func newSlotState(attempts int, healthy time.Duration, preload bool) slotState {
+func newSlotState(rules slotRules, preload bool) slotState {
 	return slotState{
-		attempts: attempts,
-		healthy:  healthy,
-		status:   shared.SlotEmpty,
-		process:  shared.ProcessStopped,
-		wanted:   preload,
+		rules:   rules,
+		status:  shared.SlotEmpty,
+		process: shared.ProcessStopped,
+		wanted:  preload,
 	}
 }
 
@@ -139,7 +153,10 @@ type (
 	// evLeft: a caller does not wait any more.
 	evLeft struct{ call callID }
 	// evLaunched: the process answers.
-	evLaunched struct{ epoch epoch }
+	evLaunched struct {
+		epoch epoch
+		now   time.Time
+	}
 	// evLaunchFailed: there is no process.
 	evLaunchFailed struct {
 		epoch epoch
@@ -155,6 +172,20 @@ type (
 	// evStopped: the attempt to end the process is over; without an evExited
 	// before it, the process is still there.
 	evStopped struct{ epoch epoch }
+	// evBeat: the worker gave a sign of life, and says whether it has requests.
+	evBeat struct {
+		epoch    epoch
+		now      time.Time
+		progress uint64
+		busy     bool
+	}
+	// evWatch: the time has come to look whether the worker still gets on.
+	evWatch struct{ now time.Time }
+	// evCutOff: the worker answers, but nobody could connect to it again.
+	evCutOff struct {
+		epoch epoch
+		err   *shared.Error
+	}
 	// evUnreachable: a request found that the process does not answer any more.
 	evUnreachable struct{ epoch epoch }
 	// evPrefetched: the host buffer is filled.
@@ -200,6 +231,9 @@ func (evLaunchFailed) isEvent()  {}
 func (evExited) isEvent()        {}
 func (evStopped) isEvent()       {}
 func (evUnreachable) isEvent()   {}
+func (evBeat) isEvent()          {}
+func (evWatch) isEvent()         {}
+func (evCutOff) isEvent()        {}
 func (evPrefetched) isEvent()    {}
 func (evActivated) isEvent()     {}
 func (evPrepareFailed) isEvent() {}
@@ -217,10 +251,12 @@ type (
 	actLaunch struct{ epoch epoch }
 	// actCancelLaunch gives up the start that is going on.
 	actCancelLaunch struct{}
-	// actStop ends the process; with drain set, requests may end first.
+	// actStop ends the process; with drain set, requests may end first, with kill
+	// set it is not asked.
 	actStop struct {
 		epoch epoch
 		drain bool
+		kill  bool
 	}
 	// actPrefetch fills the host buffer.
 	actPrefetch struct{ epoch epoch }
@@ -249,6 +285,8 @@ type (
 	// actStartBackoff arms the timer that evBackoffOver comes from, or arms it
 	// anew. A timer is never disarmed: when it fires late, nothing happens.
 	actStartBackoff struct{ crashes int }
+	// actAwaitInterval arms the same timer for the end of the restarts' interval.
+	actAwaitInterval struct{ rest time.Duration }
 	// actStartEvictTimer arms the timer that evEvictDeadline comes from, or arms
 	// it anew.
 	actStartEvictTimer struct{}
@@ -274,6 +312,7 @@ func (actGrant) isAction()             {}
 func (actDone) isAction()              {}
 func (actRefuse) isAction()            {}
 func (actStartBackoff) isAction()      {}
+func (actAwaitInterval) isAction()     {}
 func (actStartEvictTimer) isAction()   {}
 func (actCancelLeases) isAction()      {}
 func (actFault) isAction()             {}

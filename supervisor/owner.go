@@ -33,6 +33,8 @@ type owner struct {
 	delays     *backoff.ExponentialBackOff
 	backoff    alarm
 	evictBy    alarm
+	watch      alarm // for a worker that does not get on
+	pulse      alarm // for the next heartbeat
 
 	identity   shared.Identity
 	modelBytes int64
@@ -41,6 +43,7 @@ type owner struct {
 	device     shared.ActivateResult
 	progress   shared.Progress
 	stages     stages
+	lastExit   string
 	stale      bool // the view lacks something
 	log        hclog.Logger
 }
@@ -60,6 +63,20 @@ func (a *alarm) stop() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
+	a.at = time.Time{}
+}
+
+// setAt is for a moment; zero means none. It does nothing when that is the
+// moment already.
+func (a *alarm) setAt(at time.Time) {
+	switch {
+	case at.Equal(a.at):
+	case at.IsZero():
+		a.stop()
+	default:
+		a.set(time.Until(at))
+		a.at = at
+	}
 }
 
 func (a *alarm) fired() <-chan time.Time {
@@ -70,10 +87,13 @@ func (a *alarm) fired() <-chan time.Time {
 }
 
 func newOwner(s *slot) *owner {
-	p := s.env.restart
+	p := s.spec.Restart
+	if p == (shared.RestartPolicy{}) {
+		p = s.env.restart
+	}
 	o := &owner{
 		slot:   s,
-		state:  newSlotState(p.Attempts, p.Healthy, s.spec.Preload),
+		state:  newSlotState(slotRules{restart: p, wedgeAfter: s.env.wedgeAfter}, s.spec.Preload),
 		calls:  map[callID]*call{},
 		leases: map[*lease]struct{}{},
 		log:    s.env.log.With("slot", s.spec.SlotID),
@@ -98,6 +118,11 @@ func (o *owner) run() {
 			o.queue = append(o.queue, message{ev: evBackoffOver{}})
 		case <-o.evictBy.fired():
 			o.queue = append(o.queue, message{ev: evEvictDeadline{}})
+		case <-o.watch.fired():
+			o.watch.at = time.Time{} // so that it can be set anew for the same moment
+			o.queue = append(o.queue, message{ev: evWatch{now: time.Now()}})
+		case <-o.pulse.fired():
+			o.beat()
 		}
 		for len(o.queue) > 0 {
 			m := o.queue[0]
@@ -109,8 +134,9 @@ func (o *owner) run() {
 			o.publish()
 		}
 	}
-	o.backoff.stop()
-	o.evictBy.stop()
+	for _, a := range []*alarm{&o.backoff, &o.evictBy, &o.watch, &o.pulse} {
+		a.stop()
+	}
 	for l := range o.leases {
 		l.cancel(shuttingDown())
 	}
@@ -164,6 +190,7 @@ func (o *owner) take(m message) {
 	var actions []action
 	o.state, actions = step(before, m.ev)
 	o.forget()
+	o.rearm()
 	o.logChange(before, m.ev)
 	o.publish() // first, so that whoever gets an answer sees the state it tells of
 	for _, a := range actions {
@@ -208,6 +235,8 @@ func (o *owner) forget() {
 func (o *owner) exit() message {
 	info := o.proc.Exit()
 	o.proc, o.exited = nil, nil
+	o.lastExit = info.String()
+	o.pulse.stop()
 	if o.stopWork != nil {
 		o.stopWork()
 	}
@@ -249,6 +278,8 @@ func (o *owner) perform(a action) {
 			o.delays.Reset()
 		}
 		o.backoff.set(o.delays.NextBackOff())
+	case actAwaitInterval:
+		o.backoff.set(a.rest)
 	case actStartEvictTimer:
 		o.evictBy.set(o.slot.env.drainTimeout)
 	case actCancelLeases:
@@ -288,7 +319,7 @@ func (o *owner) refusal(err *shared.Error) error {
 		return e
 	}
 	switch {
-	case o.state.process == shared.ProcessBackoff:
+	case o.state.process == shared.ProcessBackoff || o.state.process == shared.ProcessFailed && o.state.resumes:
 		e.RetryAfter = max(time.Until(o.backoff.at), time.Millisecond)
 	case e.Kind == shared.KindPending:
 		e.RetryAfter = o.stages.retryAfter()
@@ -327,7 +358,15 @@ func (o *owner) publish() {
 		InFlight:      st.inFlight(),
 		Progress:      o.progress,
 		OnMiss:        s.OnMiss,
+		Exit:          o.lastExit,
+		Pin:           s.Pin,
+		ReplicaOf:     s.ReplicaOf,
 	}
+	var resumes time.Time
+	if st.process == shared.ProcessBackoff || st.process == shared.ProcessFailed && st.resumes {
+		resumes = o.backoff.at
+	}
+	o.slot.resumes.Store(&resumes)
 	if o.proc != nil {
 		info.PID = o.proc.PID()
 	}

@@ -19,6 +19,11 @@ type Process interface {
 	Done() <-chan struct{}
 	// Exit says how the process ended. It is valid once Done is closed.
 	Exit() ExitInfo
+	// Reachable reports why nobody could connect to the worker any more, or nil.
+	// It looks at files only and does not wait.
+	Reachable() error
+	// Kill sends SIGKILL to the process's group and returns at once.
+	Kill()
 	// Stop asks the worker to drain for that long, then ends it politely, then
 	// sends SIGKILL to its group. It returns when Done is closed or ctx has
 	// ended, and never blocks for longer than its deadlines.

@@ -24,13 +24,16 @@ type slot struct {
 
 	resident atomic.Pointer[shared.Worker] // nil unless the slot can run requests
 	load     atomic.Pointer[shared.SlotLoad]
+	resumes  atomic.Pointer[time.Time] // when the next process is started; zero when there is one, or none will be
 }
 
 // slotEnv is what all slots of a supervisor share.
 type slotEnv struct {
 	launcher     Launcher
-	restart      RestartPolicy
+	restart      shared.RestartPolicy
 	drainTimeout time.Duration
+	heartbeat    time.Duration
+	wedgeAfter   time.Duration
 	log          hclog.Logger
 	calls        atomic.Uint64
 	changed      func() // never blocks
@@ -210,6 +213,9 @@ func (s *slot) close() { s.post(message{ev: evClose{}}) }
 // info is the slot as it was after its latest change.
 func (s *slot) info() shared.SlotInfo {
 	info := *s.view.Load()
+	if at := s.resumes.Load(); at != nil && !at.IsZero() {
+		info.RetryAfter = max(time.Until(*at), time.Millisecond)
+	}
 	if load := s.load.Load(); load != nil && s.resident.Load() != nil {
 		info.Load = *load
 	}

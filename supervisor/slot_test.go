@@ -15,6 +15,7 @@ import (
 // testEnv is what one slot needs, with fakes.
 func testEnv(l Launcher, changed func()) *slotEnv {
 	return &slotEnv{
+		heartbeat: time.Second, wedgeAfter: time.Hour,
 		launcher: l, restart: Config{}.withDefaults().Restart, drainTimeout: time.Second,
 		log: hclog.NewNullLogger(), changed: changed,
 	}

@@ -41,6 +41,8 @@ func newSupervisor(cfg Config, files modelFiles) (*Supervisor, error) {
 		launcher:     cfg.Launcher,
 		restart:      cfg.Restart,
 		drainTimeout: cfg.DrainTimeout,
+		heartbeat:    cfg.Heartbeat,
+		wedgeAfter:   cfg.WedgeAfter,
 		log:          cfg.Logger,
 		changed:      s.watchers.notify,
 	}
