@@ -22,6 +22,7 @@ type Config struct {
 	StateDir string
 	Slots    []shared.SlotSpec
 	Aliases  map[string]string
+	Life     Life
 	// ranges says where a slot's keys stand, for checks that need the model file.
 	ranges map[string]hcl.Range
 	texts  map[string][]byte
@@ -65,6 +66,7 @@ func (d *decoder) build(root *node, bases map[string]string) *Config {
 			cfg.StateDir = filepath.Join(bases[n.rng.Filename], cfg.StateDir)
 		}
 	}
+	cfg.Life = d.life(root.first("supervisor"))
 	models := d.models(root, bases)
 	names := map[string]hcl.Range{} // everything that a request can name
 	for _, m := range root.blocks["model"] {
@@ -156,6 +158,7 @@ func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.Slo
 		PagesSalt:     d.text(pages, "salt", ""),
 		Queue:         d.number(n, "queue", defaultQueue, 1, maxQueue),
 		Deadline:      d.duration(n, "deadline", defaultDeadline, time.Millisecond, maxDeadline),
+		Restart:       d.restart(n.first("restart")),
 	}
 	if s.PageTokens&(s.PageTokens-1) != 0 {
 		d.errorf(context.values["page"].rng, "Wrong page size", "The size of a page is a power of two.")

@@ -287,7 +287,11 @@ func (p *workerProcess) watch(cmd *exec.Cmd) {
 	<-p.connected
 	p.endPolitely() // there is nobody to be polite to, but go-plugin clears up then
 	<-p.polite
-	p.exit = exitInfo(cmd.ProcessState, readLogTail(p.log.Name(), p.logOffset))
+	tail, crash := readLogTail(p.log.Name(), p.logOffset)
+	p.exit = exitInfo(cmd.ProcessState, tail)
+	if p.exit.Signal == "" && p.exit.Code != 0 {
+		p.exit.Crash = crash
+	}
 	p.clearUp()
 	p.launcher.log.Info("worker ended", "slot", p.slotID, "pid", p.PID(), "how", p.exit.String())
 }

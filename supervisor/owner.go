@@ -278,8 +278,10 @@ func (o *owner) perform(a action) {
 			o.delays.Reset()
 		}
 		o.backoff.set(o.delays.NextBackOff())
+		o.showResume()
 	case actAwaitInterval:
 		o.backoff.set(a.rest)
+		o.showResume()
 	case actStartEvictTimer:
 		o.evictBy.set(o.slot.env.drainTimeout)
 	case actCancelLeases:
@@ -362,11 +364,7 @@ func (o *owner) publish() {
 		Pin:           s.Pin,
 		ReplicaOf:     s.ReplicaOf,
 	}
-	var resumes time.Time
-	if st.process == shared.ProcessBackoff || st.process == shared.ProcessFailed && st.resumes {
-		resumes = o.backoff.at
-	}
-	o.slot.resumes.Store(&resumes)
+	o.showResume()
 	if o.proc != nil {
 		info.PID = o.proc.PID()
 	}
@@ -394,6 +392,15 @@ func (o *owner) publish() {
 	o.stale = false
 	o.slot.view.Store(&info)
 	o.slot.env.changed()
+}
+
+// showResume makes visible when the next process is started.
+func (o *owner) showResume() {
+	var at time.Time
+	if o.state.process == shared.ProcessBackoff || o.state.process == shared.ProcessFailed && o.state.resumes {
+		at = o.backoff.at
+	}
+	o.slot.resumes.Store(&at)
 }
 
 // logChange writes one line for a change of status and one for a change of the

@@ -41,6 +41,9 @@ type Launcher interface {
 type ExitInfo struct {
 	Code   int    // exit code; -1 when a signal ended it or it is not known
 	Signal string // the signal that ended it, such as "killed"; empty otherwise
+	// Crash is the signal that made it end itself, such as SIGABRT: a Go program
+	// catches it, writes down where it was and exits.
+	Crash string
 	// LogTail is the end of the worker's log: the failed assertion or the last
 	// engine error when there is one, and the last lines.
 	LogTail []string
@@ -50,6 +53,9 @@ type ExitInfo struct {
 func (e ExitInfo) String() string {
 	if e.Signal != "" {
 		return "signal " + e.Signal
+	}
+	if e.Crash != "" {
+		return fmt.Sprintf("signal %s, exit code %d", e.Crash, e.Code)
 	}
 	return fmt.Sprintf("exit code %d", e.Code)
 }

@@ -158,6 +158,10 @@ type slotJSON struct {
 	Parallel          int    `json:"parallel"`
 	InFlight          int    `json:"in_flight"`
 	OnMiss            string `json:"on_miss"`
+	// Exit is how the last process that ended by itself did so.
+	Exit string `json:"exit"`
+	// RetryAfterMS is when the next process is started, 0 when none will be.
+	RetryAfterMS int64 `json:"retry_after_ms"`
 	// Progress is null when nothing is being prepared.
 	SequencesRunning int       `json:"sequences_running"`
 	SequencesWaiting int       `json:"sequences_waiting"`
@@ -193,6 +197,7 @@ func toSlotJSON(s shared.SlotInfo) slotJSON {
 		SequencesRunning: s.Load.SequencesRunning, SequencesWaiting: s.Load.SequencesWaiting,
 		KVTokensUsed: s.Load.KVTokensUsed, KVTokensTotal: s.Load.KVTokensTotal,
 		Pages: toPagesJSON(s.Load.Pages),
+		Exit:  s.Exit, RetryAfterMS: s.RetryAfter.Milliseconds(),
 	}
 	if s.Progress != (shared.Progress{}) {
 		p := progressJSON(s.Progress)
