@@ -35,6 +35,12 @@ type Config struct {
 	// WedgeAfter is how long a worker may give none, or not get on with its work,
 	// before it is killed; 0 means 20 s.
 	WedgeAfter time.Duration
+	// Budgets bounds memory by device, and host buffers as shared.HostDevice. What
+	// is not in it has no bound.
+	Budgets map[string]int64
+	// MinResidency is how long a slot that was just loaded is not evicted for
+	// another one; 0 means 10 s, a negative one means none.
+	MinResidency time.Duration
 	// HashParallel is how many model files are hashed at once; 0 means 2.
 	HashParallel int
 }
@@ -88,6 +94,11 @@ func (c Config) Validate() error {
 			return configError("", d.name, d.name+" is negative")
 		}
 	}
+	for device, limit := range c.Budgets {
+		if limit <= 0 {
+			return configError("", "budget."+device, "the budget of "+device+" is not positive")
+		}
+	}
 	return checkRestart("", c.Restart)
 }
 
@@ -131,6 +142,7 @@ func (c Config) withDefaults() Config {
 	c.DrainTimeout = orDefault(c.DrainTimeout, 30*time.Second)
 	c.DefaultDeadline = orDefault(c.DefaultDeadline, 5*time.Minute)
 	c.Heartbeat = orDefault(c.Heartbeat, time.Second)
+	c.MinResidency = max(orDefault(c.MinResidency, 10*time.Second), 0)
 	c.WedgeAfter = orDefault(c.WedgeAfter, 20*time.Second)
 	if c.Restart == (shared.RestartPolicy{}) {
 		c.Restart = shared.DefaultRestart()

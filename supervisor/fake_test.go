@@ -67,6 +67,9 @@ func (h fakeHeader) Identity(revision string, _ shared.SlotSpec) shared.Identity
 
 func (h fakeHeader) Size() int64 { return 1000 }
 
+// DeviceNeed is more than fakes then have.
+func (h fakeHeader) DeviceNeed(shared.SlotSpec) int64 { return 2100 }
+
 // pause sleeps on the bubble's clock.
 func pause(ctx context.Context, d time.Duration) error {
 	if d == 0 {

@@ -21,6 +21,9 @@ func (s *Supervisor) list(ctx context.Context) shared.SlotList {
 	for i, sl := range s.slots {
 		l.Slots[i] = sl.info()
 	}
+	if s.accountant != nil {
+		l.Budgets = s.accountant.budgets()
+	}
 	return l
 }
 

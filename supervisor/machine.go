@@ -13,6 +13,7 @@ func step(s slotState, ev event) (slotState, []action) {
 	t := transition{slotState: s}
 	t.handle(ev)
 	t.advance()
+	t.balance()
 	return t.slotState, t.actions
 }
 
@@ -58,6 +59,14 @@ func (t *transition) handle(ev event) {
 		if e.epoch == t.epoch && t.process == shared.ProcessUp && !t.stopping {
 			t.recycle(nil)
 		}
+	case evRoom:
+		t.onRoom()
+	case evNoRoom:
+		t.onNoRoom(e)
+	case evReclaim:
+		t.onReclaim(e)
+	case evIdle:
+		t.onIdle(e)
 	case evBeat:
 		t.onBeat(e)
 	case evWatch:
@@ -114,7 +123,7 @@ func (t *transition) advance() {
 	case t.status == shared.SlotPrefetching && !t.wants() && !t.cancelling:
 		t.cancelling = true
 		t.do(actCancelPreparation{})
-	case t.status == shared.SlotEmpty && t.wants() && t.declared == declaredKnown && t.blocked == nil:
+	case t.startable() && !t.lacksRoom() && t.claim == claimNone:
 		switch t.process {
 		case shared.ProcessStopped:
 			t.launch()
@@ -153,7 +162,7 @@ func (t *transition) onAcquire(e evAcquire) {
 	case e.onMiss == shared.OnMissFail:
 		t.do(actRefuse{e.call, refusal(shared.KindNotResident, "the slot is not resident, and the request does not wait for it")})
 	case e.onMiss == shared.OnMissPending:
-		t.wanted = true
+		t.wanted, t.asked = true, true
 		t.do(actRefuse{e.call, refusal(shared.KindPending, "the slot is being prepared")})
 	default:
 		t.waiters = append(slices.Clip(t.waiters), waiter{call: e.call, lease: true})
@@ -165,7 +174,7 @@ func (t *transition) onRelease(e evRelease) {
 	case e.epoch == t.epoch && t.leases > 0:
 		t.leases--
 		if t.leases == 0 && t.status == shared.SlotActive {
-			t.status = shared.SlotResident
+			t.status, t.used = shared.SlotResident, e.now
 		}
 	case t.orphans > 0:
 		// The process of this lease ended before the lease came back.
@@ -196,7 +205,7 @@ func (t *transition) onEvict(e evEvict) {
 	}
 	// Who waited before the eviction wanted what it takes away; who comes after
 	// it is served when it is over.
-	t.wanted = false
+	t.wanted, t.asked = false, false
 	t.refuseWaiters(refusal(shared.KindUnavailable, "the slot was evicted while the request waited for it"))
 	switch {
 	case t.status == shared.SlotEmpty && (!e.dropHost || !t.host):

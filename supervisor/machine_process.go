@@ -67,6 +67,7 @@ func (t *transition) onExited(e evExited) {
 	}
 	t.status, t.host, t.work, t.leases = shared.SlotEmpty, false, workNone, 0
 	t.cancelling, t.dropHost, t.stopping, t.stuck, t.cause = false, false, false, false, nil
+	t.room = false
 	t.evictorsDone() // nothing is loaded any more
 	switch {
 	case t.closing:
@@ -160,7 +161,8 @@ func (t *transition) onActivated(e evActivated) {
 		t.settle(false)
 		return
 	}
-	t.status, t.lastErr = shared.SlotResident, nil
+	t.status, t.lastErr, t.asked = shared.SlotResident, nil, false
+	t.since, t.used = e.now, e.now
 	t.wanted, t.cancelling, t.dropHost = true, false, false
 	for _, w := range t.waiters {
 		if !w.lease {
@@ -207,7 +209,8 @@ func (t *transition) onEvicted(e evEvicted) {
 	if !t.present(e.epoch, workEvict) {
 		return
 	}
-	t.work, t.cancelling = workNone, false
+	// Whoever wants the slot now comes after those that wait for the room.
+	t.work, t.cancelling, t.room = workNone, false, false
 	if e.dropHost {
 		t.host = false
 	}

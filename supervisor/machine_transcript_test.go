@@ -70,6 +70,12 @@ func play(t *testing.T, text string) string {
 		case isEvent && command == "preload":
 			s.wanted = true
 			fmt.Fprintln(&out, line)
+		case isEvent && command == "budgeted":
+			s.rules.budgeted = true
+			fmt.Fprintln(&out, line)
+		case isEvent && command == "idle-ttl":
+			s.rules.idleTTL = time.Minute
+			fmt.Fprintln(&out, line)
 		case isEvent && command == "mode delay":
 			s.rules.restart.Mode = shared.RestartDelay
 			fmt.Fprintln(&out, line)
@@ -105,7 +111,7 @@ func sketch(s slotState) string {
 	}{
 		{"wanted", s.wanted}, {"cancelling", s.cancelling}, {"stopping", s.stopping}, {"restart", s.restart},
 		{"stuck", s.stuck}, {"drop-host", s.dropHost}, {"closing", s.closing}, {"finished", s.finished}, {"blocked", s.blocked != nil},
-		{"resumes", s.resumes},
+		{"resumes", s.resumes}, {"claims", s.claim == claimOpen}, {"gave its claim up", s.claim == claimGivenUp}, {"room", s.room},
 	} {
 		if f.on {
 			b.WriteString(", " + f.name)
@@ -178,7 +184,7 @@ func parseEvent(t *testing.T, s slotState, command string) event {
 	case "acquire":
 		return evAcquire{call: call(), onMiss: shared.OnMiss(arg(2))}
 	case "release":
-		return evRelease{epoch: ep}
+		return evRelease{epoch: ep, now: now}
 	case "prepare":
 		return evPrepare{call: call()}
 	case "evict":
@@ -195,6 +201,14 @@ func parseEvent(t *testing.T, s slotState, command string) event {
 		return evExited{epoch: ep, now: now, err: refusal(shared.KindWorkerLost, "signal killed")}
 	case "stopped":
 		return evStopped{epoch: ep}
+	case "room":
+		return evRoom{}
+	case "no-room":
+		return evNoRoom{err: refusal(shared.KindUnavailable, "host memory is short"), urgent: arg(1) == "urgent"}
+	case "reclaim":
+		return evReclaim{dropHost: arg(1) == "drop-host"}
+	case "idle":
+		return evIdle{now: now}
 	case "beat":
 		return evBeat{epoch: ep, now: now, progress: uint64(number(t, arg(1))), busy: arg(2) == "busy"}
 	case "watch":

@@ -75,6 +75,12 @@ type slotState struct {
 	crashes int           // in that interval
 	resumes bool          // the failed process is tried again when the interval is over
 
+	claim claimState
+	room  bool      // there is room in the budgets for all that the slot needs
+	asked bool      // by a request that did not wait
+	since time.Time // when it last became resident
+	used  time.Time // the end of its last use
+
 	heard    time.Time // the last sign of life
 	moved    time.Time // the last time that the worker got on, or had nothing to do
 	progress uint64    // its counter then
@@ -89,6 +95,12 @@ type slotRules struct {
 	// loading is how much longer than that a preparation may not get on: filling
 	// memory takes its time without a sign.
 	loading time.Duration
+	// budgeted says that there are budgets to ask for room in.
+	budgeted bool
+	// pin keeps the slot from being evicted for another one.
+	pin bool
+	// idleTTL is after which time without use it is evicted; 0 means never.
+	idleTTL time.Duration
 }
 
 // newSlotState is a declared slot before anything is known or done.
@@ -140,7 +152,21 @@ type (
 		onMiss shared.OnMiss
 	}
 	// evRelease: a lease came back.
-	evRelease struct{ epoch epoch }
+	evRelease struct {
+		epoch epoch
+		now   time.Time
+	}
+	// evRoom: the ledger has reserved what the slot needs.
+	evRoom struct{}
+	// evNoRoom: it has not, and says why; urgent is what the claim was.
+	evNoRoom struct {
+		err    *shared.Error
+		urgent bool
+	}
+	// evReclaim: another slot needs what this one holds and does not use.
+	evReclaim struct{ dropHost bool }
+	// evIdle: the time has come to look how long the slot was not used.
+	evIdle struct{ now time.Time }
 	// evPrepare: an operator wants the slot resident.
 	evPrepare struct{ call callID }
 	// evEvict: an operator wants the device buffers freed.
@@ -231,6 +257,10 @@ func (evLaunchFailed) isEvent()  {}
 func (evExited) isEvent()        {}
 func (evStopped) isEvent()       {}
 func (evUnreachable) isEvent()   {}
+func (evRoom) isEvent()          {}
+func (evNoRoom) isEvent()        {}
+func (evReclaim) isEvent()       {}
+func (evIdle) isEvent()          {}
 func (evBeat) isEvent()          {}
 func (evWatch) isEvent()         {}
 func (evCutOff) isEvent()        {}
@@ -258,6 +288,12 @@ type (
 		drain bool
 		kill  bool
 	}
+	// actClaim asks the ledger for room; one answer comes.
+	actClaim struct{ urgent bool }
+	// actUnclaim says that the room is not wanted any more.
+	actUnclaim struct{}
+	// actDecline says that what the ledger asks back is in use.
+	actDecline struct{}
 	// actPrefetch fills the host buffer.
 	actPrefetch struct{ epoch epoch }
 	// actActivate builds the device buffers.
@@ -312,6 +348,9 @@ func (actGrant) isAction()             {}
 func (actDone) isAction()              {}
 func (actRefuse) isAction()            {}
 func (actStartBackoff) isAction()      {}
+func (actClaim) isAction()             {}
+func (actUnclaim) isAction()           {}
+func (actDecline) isAction()           {}
 func (actAwaitInterval) isAction()     {}
 func (actStartEvictTimer) isAction()   {}
 func (actCancelLeases) isAction()      {}

@@ -35,10 +35,14 @@ type owner struct {
 	evictBy    alarm
 	watch      alarm // for a worker that does not get on
 	pulse      alarm // for the next heartbeat
+	idle       alarm // for a slot that nobody uses
 
 	identity   shared.Identity
 	modelBytes int64
-	hosts      int // host buffers made so far, for their names
+	need       amount  // estimated, and once it has been resident measured
+	grants     int     // of room, heard of
+	said       holding // to the ledger
+	hosts      int     // host buffers made so far, for their names
 	host       shared.PrefetchResult
 	device     shared.ActivateResult
 	progress   shared.Progress
@@ -92,8 +96,10 @@ func newOwner(s *slot) *owner {
 		p = s.env.restart
 	}
 	o := &owner{
-		slot:   s,
-		state:  newSlotState(slotRules{restart: p, wedgeAfter: s.env.wedgeAfter}, s.spec.Preload),
+		slot: s,
+		state: newSlotState(slotRules{
+			restart: p, wedgeAfter: s.env.wedgeAfter, budgeted: s.env.accountant != nil, pin: s.spec.Pin, idleTTL: s.spec.IdleTTL,
+		}, s.spec.Preload),
 		calls:  map[callID]*call{},
 		leases: map[*lease]struct{}{},
 		log:    s.env.log.With("slot", s.spec.SlotID),
@@ -121,6 +127,9 @@ func (o *owner) run() {
 		case <-o.watch.fired():
 			o.watch.at = time.Time{} // so that it can be set anew for the same moment
 			o.queue = append(o.queue, message{ev: evWatch{now: time.Now()}})
+		case <-o.idle.fired():
+			o.idle.at = time.Time{}
+			o.queue = append(o.queue, message{ev: evIdle{now: time.Now()}})
 		case <-o.pulse.fired():
 			o.beat()
 		}
@@ -134,8 +143,11 @@ func (o *owner) run() {
 			o.publish()
 		}
 	}
-	for _, a := range []*alarm{&o.backoff, &o.evictBy, &o.watch, &o.pulse} {
+	for _, a := range []*alarm{&o.backoff, &o.evictBy, &o.watch, &o.pulse, &o.idle} {
 		a.stop()
+	}
+	if o.slot.env.accountant != nil {
+		o.slot.env.accountant.close(o.slot.spec.SlotID)
 	}
 	for l := range o.leases {
 		l.cancel(shuttingDown())
@@ -191,6 +203,7 @@ func (o *owner) take(m message) {
 	o.state, actions = step(before, m.ev)
 	o.forget()
 	o.rearm()
+	o.account() // before an action makes a claim
 	o.logChange(before, m.ev)
 	o.publish() // first, so that whoever gets an answer sees the state it tells of
 	for _, a := range actions {
@@ -211,7 +224,7 @@ func (o *owner) takeBack(c *call) {
 			a.lease.once.Do(func() {
 				a.lease.cancel(nil)
 				delete(o.leases, a.lease)
-				o.queue = append(o.queue, message{ev: evRelease{epoch: a.lease.epoch}})
+				o.queue = append(o.queue, message{ev: evRelease{epoch: a.lease.epoch, now: time.Now()}})
 			})
 		}
 	default:
@@ -259,6 +272,14 @@ func (o *owner) perform(a action) {
 		o.stopLaunch()
 	case actStop:
 		o.stop(a)
+	case actClaim:
+		o.tell(shared.Progress{Stage: "room"})
+		o.slot.env.accountant.claim(claim{slotID: o.slot.spec.SlotID, need: o.need, urgent: a.urgent})
+	case actUnclaim:
+		o.slot.env.accountant.unclaim(o.slot.spec.SlotID)
+	case actDecline:
+		o.slot.env.accountant.decline(o.slot.spec.SlotID)
+		o.said = holding{grants: -1} // it is told anew when the slot is idle again
 	case actPrefetch:
 		o.prefetch(a.epoch)
 	case actActivate:
@@ -385,6 +406,10 @@ func (o *owner) publish() {
 	if o.device.DeviceBufferID != "" {
 		info.DeviceBufferID, info.DeviceBytes = o.device.DeviceBufferID, o.device.DeviceBytes
 		info.ContextTokens = o.device.ContextTokens
+	}
+	if o.slot.env.accountant != nil {
+		h := o.held()
+		info.HostHeld, info.DeviceHeld = h.host, h.device
 	}
 	if st.lastErr != nil {
 		info.LastError, info.LogTail = st.lastErr.Text(), st.lastErr.LogTail

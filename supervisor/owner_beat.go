@@ -35,4 +35,7 @@ func (o *owner) beat() {
 }
 
 // rearm sets the alarms that follow from the state.
-func (o *owner) rearm() { o.watch.setAt(o.state.watchAt()) }
+func (o *owner) rearm() {
+	o.watch.setAt(o.state.watchAt())
+	o.idle.setAt(o.state.idleAt())
+}

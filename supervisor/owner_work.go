@@ -156,6 +156,7 @@ func (o *owner) activate(ep epoch) {
 		return message{ev: evActivated{epoch: ep, now: end}, note: func(o *owner) {
 			if o.state.present(ep, workActivate) {
 				o.device = res
+				o.need = amount{host: o.host.HostBytes, device: res.DeviceBytes}
 				o.stages.activated(start, end, res)
 			}
 		}}

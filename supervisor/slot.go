@@ -34,6 +34,7 @@ type slotEnv struct {
 	drainTimeout time.Duration
 	heartbeat    time.Duration
 	wedgeAfter   time.Duration
+	accountant   *accountant // nil without budgets
 	log          hclog.Logger
 	calls        atomic.Uint64
 	changed      func() // never blocks
@@ -84,7 +85,7 @@ type lease struct {
 func (l *lease) release() {
 	l.once.Do(func() {
 		l.cancel(nil)
-		l.slot.post(message{ev: evRelease{epoch: l.epoch}, note: func(o *owner) { delete(o.leases, l) }})
+		l.slot.post(message{ev: evRelease{epoch: l.epoch, now: time.Now()}, note: func(o *owner) { delete(o.leases, l) }})
 	})
 }
 
@@ -188,12 +189,17 @@ func (s *slot) restart(ctx context.Context) error {
 }
 
 // declare tells the slot what it is, or why it cannot be.
-func (s *slot) declare(id shared.Identity, bytes int64, err *shared.Error) {
+func (s *slot) declare(id shared.Identity, need amount, err *shared.Error) {
 	s.post(message{ev: evDeclared{err: err}, note: func(o *owner) {
-		o.identity, o.modelBytes = id, bytes
+		o.identity, o.modelBytes, o.need = id, need.host, need
+		o.state.rules.loading = time.Duration((need.host+need.device)/fillRate) * time.Second
 		o.progress = shared.Progress{}
 	}})
 }
+
+// fillRate is how many bytes a second a preparation fills at least: for so long
+// it need not give a sign of getting on.
+const fillRate = 32 << 20
 
 // redeclare tells the slot that its identity is being read anew.
 func (s *slot) redeclare() { s.post(message{ev: evRedeclare{}}) }
