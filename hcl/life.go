@@ -1,7 +1,10 @@
 package hcl
 
 import (
+	"fmt"
 	"time"
+
+	"github.com/hashicorp/hcl/v2"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -11,6 +14,10 @@ type Life struct {
 	DrainTimeout time.Duration
 	WedgeAfter   time.Duration
 	Heartbeat    time.Duration
+	MinResidency time.Duration
+	// Budgets is by device, with host memory as shared.HostDevice; what is not in
+	// it has no bound.
+	Budgets map[string]int64
 }
 
 // Defaults and bounds of what belongs to the life of workers.
@@ -21,6 +28,10 @@ const (
 	minHeartbeat     = 50 * time.Millisecond
 	maxLife          = 24 * time.Hour
 	maxAttempts      = 1000
+	maxReplicas      = 64
+	defaultResidency = 10 * time.Second
+	minBudget        = 1 << 20
+	maxBudget        = 1 << 50
 )
 
 func (d *decoder) life(n *node) Life {
@@ -29,6 +40,8 @@ func (d *decoder) life(n *node) Life {
 		WedgeAfter:   d.duration(n, "wedge_after", defaultWedge, minHeartbeat, maxLife),
 		Heartbeat:    d.duration(n, "heartbeat", defaultHeartbeat, minHeartbeat, maxLife),
 	}
+	l.MinResidency = d.duration(n, "min_residency", defaultResidency, 0, maxLife)
+	l.Budgets = d.budgets(n.first("budget"))
 	if l.Heartbeat > l.WedgeAfter/2 {
 		for _, key := range []string{"heartbeat", "wedge_after"} {
 			if v, ok := d.get(n, key); ok {
@@ -38,6 +51,47 @@ func (d *decoder) life(n *node) Life {
 		}
 	}
 	return l
+}
+
+func (d *decoder) budgets(n *node) map[string]int64 {
+	if n == nil {
+		return nil
+	}
+	budgets := map[string]int64{}
+	if host := d.size(n, "host", 0, minBudget, maxBudget); host > 0 {
+		budgets[shared.HostDevice] = host
+	}
+	seen := map[string]hcl.Range{}
+	for _, device := range n.blocks["device"] {
+		name := device.label
+		switch earlier, repeated := seen[name]; {
+		case repeated:
+			d.errorf(device.rng, "Repeated budget", "There is already a budget of device %q at %s.", name, at(earlier))
+		case cudaDevice.MatchString(name):
+			d.notYet(device.rng, "device", "cuda:N")
+		case name != "cpu":
+			d.errorf(device.rng, "Unknown device", "A device is \"cpu\" or \"cuda:N\".")
+		}
+		seen[name] = device.rng
+		if memory := d.size(device, "memory", 0, minBudget, maxBudget); memory > 0 {
+			budgets[name] = memory
+		}
+	}
+	return budgets
+}
+
+// replicas gives a slot once for each of its processes.
+func (d *decoder) replicas(n *node, spec shared.SlotSpec) []shared.SlotSpec {
+	count := d.number(n, "replicas", 1, 1, maxReplicas)
+	if count == 1 {
+		return []shared.SlotSpec{spec}
+	}
+	specs := make([]shared.SlotSpec, count)
+	for i := range specs {
+		specs[i] = spec
+		specs[i].SlotID, specs[i].ReplicaOf = fmt.Sprintf("%s/%d", spec.SlotID, i), spec.SlotID
+	}
+	return specs
 }
 
 // restart reads Nomad's block of that name. Without one, the defaults are the

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -135,6 +136,7 @@ func (a *accountant) publish() {
 	for budget, limit := range a.ledger.limits {
 		use = append(use, shared.BudgetUse{Device: budget, Limit: limit, Held: a.ledger.held(budget)})
 	}
+	slices.SortFunc(use, func(x, y shared.BudgetUse) int { return cmp.Compare(x.Device, y.Device) })
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.use = use

@@ -71,6 +71,11 @@ func (c Config) Validate() error {
 		ids[spec.SlotID] = true
 		models[spec.Model] = true
 	}
+	for _, spec := range c.Slots {
+		if of := spec.ReplicaOf; of != "" && ids[of] {
+			return configError(spec.SlotID, "replica_of", "replica_of "+of+" is also the id of a slot")
+		}
+	}
 	for alias, slotID := range c.Aliases {
 		switch {
 		case alias == "":

@@ -24,6 +24,7 @@ type slot struct {
 
 	resident atomic.Pointer[shared.Worker] // nil unless the slot can run requests
 	load     atomic.Pointer[shared.SlotLoad]
+	memory   atomic.Int64
 	resumes  atomic.Pointer[time.Time] // when the next process is started; zero when there is one, or none will be
 }
 
@@ -219,6 +220,7 @@ func (s *slot) close() { s.post(message{ev: evClose{}}) }
 // info is the slot as it was after its latest change.
 func (s *slot) info() shared.SlotInfo {
 	info := *s.view.Load()
+	info.ResidentBytes = s.memory.Load()
 	if at := s.resumes.Load(); at != nil && !at.IsZero() {
 		info.RetryAfter = max(time.Until(*at), time.Millisecond)
 	}

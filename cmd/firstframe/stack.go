@@ -66,12 +66,22 @@ func (s *stack) start(ctx context.Context, cfg stackConfig, engineDir string) er
 	s.Supervisor, err = supervisor.New(supervisor.Config{
 		Slots: cfg.slots, Aliases: cfg.aliases, Launcher: s.launcher, StateDir: s.state.Path(),
 		Logger: cfg.logger, DrainTimeout: cfg.life.DrainTimeout, WedgeAfter: cfg.life.WedgeAfter, Heartbeat: cfg.life.Heartbeat,
+		Budgets: cfg.life.Budgets, MinResidency: minResidency(cfg.life.MinResidency),
 	})
 	if err != nil {
 		return err
 	}
 	s.endpoint, err = supervisor.Serve(supervisor.EndpointConfig{State: s.state, Frontend: s.Supervisor, Logger: cfg.logger})
 	return err
+}
+
+// minResidency passes on that a slot may be evicted at once: to the supervisor,
+// 0 means its default.
+func minResidency(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
 }
 
 // close ends what was started, in reverse order and within a bounded time.
