@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -426,30 +425,4 @@ func (o *owner) showResume() {
 		at = o.backoff.at
 	}
 	o.slot.resumes.Store(&at)
-}
-
-// logChange writes one line for a change of status and one for a change of the
-// process. A slot that goes from request to request is not news.
-func (o *owner) logChange(before slotState, ev event) {
-	after := &o.state
-	if before.process != after.process {
-		o.log.Info("process changed", o.because(ev, "from", before.process, "to", after.process, "epoch", after.epoch)...)
-	}
-	if before.status != after.status {
-		level, enabled := hclog.Info, o.log.IsInfo
-		if before.status.Ready() && after.status.Ready() {
-			level, enabled = hclog.Debug, o.log.IsDebug
-		}
-		if enabled() {
-			o.log.Log(level, "slot changed", o.because(ev, "from", before.status, "to", after.status)...)
-		}
-	}
-	if before.lastErr != after.lastErr && after.lastErr != nil {
-		o.log.Warn("slot failed", o.because(ev, "error", after.lastErr.Text())...)
-	}
-}
-
-func (o *owner) because(ev event, args ...any) []any {
-	name := strings.TrimPrefix(fmt.Sprintf("%T", ev), "supervisor.ev")
-	return append(args, "cause", strings.ToLower(name))
 }
