@@ -23,13 +23,9 @@ func (s slotState) watchAt() time.Time {
 	return heard
 }
 
-// patience is how long the worker may not get on with what it does.
-func (s slotState) patience() time.Duration {
-	if s.preparing() {
-		return s.rules.wedgeAfter + s.rules.loading
-	}
-	return s.rules.wedgeAfter
-}
+// patience is how long the worker may not get on with what it does. A sign of it
+// comes after each step, and a step of a large model takes its time.
+func (s slotState) patience() time.Duration { return s.rules.wedgeAfter + s.rules.step }
 
 func (t *transition) onBeat(e evBeat) {
 	if e.epoch != t.epoch || t.process != shared.ProcessUp {

@@ -51,7 +51,7 @@ func testRules(attempts int) slotRules {
 	return slotRules{
 		restart:    shared.RestartPolicy{Attempts: attempts, Interval: time.Minute, Delay: time.Second, MaxDelay: time.Minute, Mode: shared.RestartDelay},
 		wedgeAfter: 20 * time.Second,
-		loading:    10 * time.Second,
+		step:       10 * time.Second,
 	}
 }
 

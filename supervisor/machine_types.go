@@ -92,9 +92,8 @@ type slotRules struct {
 	// wedgeAfter is how long a worker may give no sign of life, or not get on with
 	// the work it has; 0 means for ever.
 	wedgeAfter time.Duration
-	// loading is how much longer than that a preparation may not get on: filling
-	// memory takes its time without a sign.
-	loading time.Duration
+	// step is how much longer than that it may not get on although it answers.
+	step time.Duration
 	// budgeted says that there are budgets to ask for room in.
 	budgeted bool
 	// pin keeps the slot from being evicted for another one.

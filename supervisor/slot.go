@@ -193,13 +193,13 @@ func (s *slot) restart(ctx context.Context) error {
 func (s *slot) declare(id shared.Identity, need amount, err *shared.Error) {
 	s.post(message{ev: evDeclared{err: err}, note: func(o *owner) {
 		o.identity, o.modelBytes, o.need = id, need.host, need
-		o.state.rules.loading = time.Duration((need.host+need.device)/fillRate) * time.Second
+		o.state.rules.step = time.Duration((need.host+need.device)/fillRate) * time.Second
 		o.progress = shared.Progress{}
 	}})
 }
 
-// fillRate is how many bytes a second a preparation fills at least: for so long
-// it need not give a sign of getting on.
+// fillRate is how many bytes a second a worker gets through at least, be it to
+// fill memory or to compute one step with them.
 const fillRate = 32 << 20
 
 // redeclare tells the slot that its identity is being read anew.
