@@ -22,6 +22,7 @@ type Config struct {
 	StateDir string
 	Slots    []shared.SlotSpec
 	Aliases  map[string]string
+	Life     Life
 	// ranges says where a slot's keys stand, for checks that need the model file.
 	ranges map[string]hcl.Range
 	texts  map[string][]byte
@@ -37,6 +38,7 @@ const (
 	minExactPage        = 64
 	maxQueue            = 1 << 16
 	maxDeadline         = 24 * time.Hour
+	maxIdle             = 365 * 24 * time.Hour
 	minPages            = 1 << 20
 	maxPages            = 1 << 46
 	maxTokens           = 1 << 20
@@ -65,6 +67,7 @@ func (d *decoder) build(root *node, bases map[string]string) *Config {
 			cfg.StateDir = filepath.Join(bases[n.rng.Filename], cfg.StateDir)
 		}
 	}
+	cfg.Life = d.life(root.first("supervisor"))
 	models := d.models(root, bases)
 	names := map[string]hcl.Range{} // everything that a request can name
 	for _, m := range root.blocks["model"] {
@@ -77,7 +80,7 @@ func (d *decoder) build(root *node, bases map[string]string) *Config {
 			continue
 		}
 		seen[n.label] = n.rng
-		cfg.Slots = append(cfg.Slots, d.slot(n, models, cfg))
+		cfg.Slots = append(cfg.Slots, d.replicas(n, d.slot(n, models, cfg))...)
 	}
 	for name, rng := range seen {
 		names[name] = rng
@@ -156,6 +159,9 @@ func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.Slo
 		PagesSalt:     d.text(pages, "salt", ""),
 		Queue:         d.number(n, "queue", defaultQueue, 1, maxQueue),
 		Deadline:      d.duration(n, "deadline", defaultDeadline, time.Millisecond, maxDeadline),
+		Restart:       d.restart(n.first("restart")),
+		Pin:           d.flag(n, "pin", false),
+		IdleTTL:       d.duration(n, "idle_ttl", 0, time.Second, maxIdle),
 	}
 	if s.PageTokens&(s.PageTokens-1) != 0 {
 		d.errorf(context.values["page"].rng, "Wrong page size", "The size of a page is a power of two.")
@@ -210,7 +216,11 @@ func (d *decoder) aliases(root *node, names map[string]hcl.Range, cfg *Config) {
 			d.errorf(n.rng, "Name taken", "The alias %q is also the name of what is declared at %s.", n.label, at(taken))
 			continue
 		}
-		cfg.Aliases[n.label] = d.text(n, "slot", "")
+		target := d.text(n, "slot", "")
+		if i := slices.IndexFunc(cfg.Slots, func(s shared.SlotSpec) bool { return target != "" && s.ReplicaOf == target }); i >= 0 {
+			target = cfg.Slots[i].SlotID // an alias means all slots of its identity
+		}
+		cfg.Aliases[n.label] = target
 	}
 }
 

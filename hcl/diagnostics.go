@@ -1,6 +1,7 @@
 package hcl
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/hashicorp/hcl/v2"
@@ -74,15 +75,21 @@ type TrainedTokens func(path string) (int, error)
 // what is missing, and paths of models are no secrets.
 func (c *Config) CheckModels(trained TrainedTokens) hcl.Diagnostics {
 	d := &decoder{texts: c.texts}
+	last := ""
 	for _, s := range c.Slots {
+		name := cmp.Or(s.ReplicaOf, s.SlotID)
+		if name == last {
+			continue // a replica of the one before
+		}
+		last = name
 		n, err := trained(s.ModelPath)
 		if err != nil {
-			d.errorf(c.ranges[s.SlotID], "Unusable model file", "Slot %q: %v.", s.SlotID, err)
+			d.errorf(c.ranges[name], "Unusable model file", "Slot %q: %v.", name, err)
 			continue
 		}
 		if n > 0 && s.ContextTokens > n {
-			d.errorf(c.ranges[s.SlotID+" tokens"], "Context too long",
-				"Slot %q: the model was trained for %d tokens, which is less than context.tokens.", s.SlotID, n)
+			d.errorf(c.ranges[name+" tokens"], "Context too long",
+				"Slot %q: the model was trained for %d tokens, which is less than context.tokens.", name, n)
 		}
 	}
 	return d.finish()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -550,4 +551,52 @@ func FuzzParse(f *testing.F) {
 			t.Error("a configuration without slots was accepted")
 		}
 	})
+}
+
+func TestReplicasAndBudgets(t *testing.T) {
+	cfg, diags := Parse(Source{Name: "x.hcl", Text: []byte(`
+supervisor {
+  min_residency = "0s"
+  budget {
+    host = "2GiB"
+    device "cpu" { memory = "1GiB" }
+  }
+}
+model "m" { path = "/m.gguf" }
+slot "one" {
+  model    = model.m
+  pin      = true
+  idle_ttl = "30m"
+}
+slot "many" {
+  model    = model.m
+  replicas = 2
+  restart { mode = "fail" }
+}
+alias "gpt" { slot = slot.many }
+alias "one-more" { slot = slot.one }
+`)})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	var ids []string
+	for _, s := range cfg.Slots {
+		ids = append(ids, s.SlotID+" of "+s.ReplicaOf)
+	}
+	if !slices.Equal(ids, []string{"one of ", "many/0 of many", "many/1 of many"}) {
+		t.Errorf("the slots are %q", ids)
+	}
+	if one := cfg.Slots[0]; !one.Pin || one.IdleTTL != 30*time.Minute || one.Restart != (shared.RestartPolicy{}) {
+		t.Errorf("the slot is %+v", one)
+	}
+	if p := cfg.Slots[2].Restart; p.Mode != shared.RestartFail || p.Attempts != 3 {
+		t.Errorf("the restarts are %+v", p)
+	}
+	if cfg.Aliases["gpt"] != "many/0" || cfg.Aliases["one-more"] != "one" {
+		t.Errorf("the aliases are %v", cfg.Aliases)
+	}
+	want := map[string]int64{shared.HostDevice: 2 << 30, "cpu": 1 << 30}
+	if !maps.Equal(cfg.Life.Budgets, want) || cfg.Life.MinResidency != 0 || cfg.Life.WedgeAfter != 20*time.Second {
+		t.Errorf("life is %+v", cfg.Life)
+	}
 }

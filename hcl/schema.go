@@ -94,16 +94,16 @@ func Schema() Block {
 	return Block{Blocks: []Block{
 		{Name: "supervisor", Meaning: "the supervisor process", Keys: []Key{
 			{Name: "state_dir", Type: typeString, Default: "per-user runtime folder", Meaning: "folder for sockets, logs and kept state"},
-			{Name: "min_residency", Type: typeDuration, Default: "10s", Meaning: "a slot just loaded is not evicted for that long", Later: true},
-			{Name: "drain_timeout", Type: typeDuration, Default: "30s", Meaning: "how long running requests may go on when their slot stops", Later: true},
-			{Name: "wedge_after", Type: typeDuration, Default: "20s", Meaning: "a worker without progress for that long is killed", Later: true},
-			{Name: "heartbeat", Type: typeDuration, Default: "1s", Meaning: "how often workers are asked for a sign of life", Later: true},
+			{Name: "min_residency", Type: typeDuration, Default: "10s", Meaning: "a slot just loaded is not evicted for another one for that long; 0s means at once"},
+			{Name: "drain_timeout", Type: typeDuration, Default: "30s", Meaning: "how long running requests may go on when their slot stops"},
+			{Name: "wedge_after", Type: typeDuration, Default: "20s", Meaning: "a worker that gives no sign of life, or does not get on with its work, for that long is killed"},
+			{Name: "heartbeat", Type: typeDuration, Default: "1s", Meaning: "how often workers are asked for a sign of life"},
 		}, Blocks: []Block{
-			{Name: "budget", Meaning: "byte budgets", Later: true, Keys: []Key{
-				{Name: "host", Type: typeSize, Default: "none", Meaning: "host buffers of all slots together", Later: true},
+			{Name: "budget", Meaning: "byte budgets", Keys: []Key{
+				{Name: "host", Type: typeSize, Default: "none", Meaning: "host buffers of all slots together, the bytes of their models; pages.host comes on top"},
 			}, Blocks: []Block{
-				{Name: "device", Label: "device", Many: true, Meaning: "one device's budget", Later: true, Keys: []Key{
-					{Name: "memory", Type: typeSize, Default: "none", Meaning: "device buffers of all slots on it", Later: true},
+				{Name: "device", Label: "device", Many: true, Meaning: "one device's budget", Keys: []Key{
+					{Name: "memory", Type: typeSize, Default: "none", Meaning: "device buffers of all slots on it: weights, KV memory and compute buffers"},
 				}},
 			}},
 		}},
@@ -142,9 +142,9 @@ func Schema() Block {
 			{Name: "on_miss", Type: typeString, Default: "wait", Meaning: "wait, pending or fail, when a request finds the slot not resident"},
 			{Name: "queue", Type: typeInt, Default: "64", Meaning: "requests that may wait for a sequence"},
 			{Name: "deadline", Type: typeDuration, Default: "5m", Meaning: "longest time for one request"},
-			{Name: "pin", Type: typeBool, Default: "false", Meaning: "never evict under pressure", Later: true},
-			{Name: "idle_ttl", Type: typeDuration, Default: "never", Meaning: "evict after that long without a request", Later: true},
-			{Name: "replicas", Type: typeInt, Default: "1", Meaning: "processes of the same identity", Later: true},
+			{Name: "pin", Type: typeBool, Default: "false", Meaning: "never evict to make room for another slot"},
+			{Name: "idle_ttl", Type: typeDuration, Default: "never", Meaning: "evict that long after the end of the last request; the host buffer is kept"},
+			{Name: "replicas", Type: typeInt, Default: "1", Meaning: "processes of the same identity, named NAME/0, NAME/1 and so on; a request for NAME goes to the one that suits best"},
 			{Name: "memory_max", Type: typeSize, Default: "none", Meaning: "cgroup limit of the worker", Later: true},
 			{Name: "gpu_layers", Type: typeInt, Default: "all", Meaning: "layers on the GPU", Later: true},
 		}, Blocks: []Block{
@@ -161,12 +161,12 @@ func Schema() Block {
 				{Name: "reuse", Type: typeString, Default: "fast", Meaning: "fast recomputes one token of a known prompt; exact gives the logits of a cold run to the bit and needs pages of 64 tokens or more"},
 				{Name: "salt", Type: typeString, Default: "none", Meaning: "keeps the slot's pages apart from those under other salts"},
 			}},
-			{Name: "restart", Meaning: "restarts of a worker that ended by itself", Later: true, Keys: []Key{
-				{Name: "attempts", Type: typeInt, Default: "3", Meaning: "restarts within the interval", Later: true},
-				{Name: "interval", Type: typeDuration, Default: "2m", Meaning: "window of the attempts", Later: true},
-				{Name: "delay", Type: typeDuration, Default: "500ms", Meaning: "wait before the first restart", Later: true},
-				{Name: "max_delay", Type: typeDuration, Default: "30s", Meaning: "longest wait", Later: true},
-				{Name: "mode", Type: typeString, Default: "delay", Meaning: "fail or delay once the attempts are used up", Later: true},
+			{Name: "restart", Meaning: "restarts of a worker that ended by itself", Keys: []Key{
+				{Name: "attempts", Type: typeInt, Default: "3", Meaning: "restarts within an interval; the end after them makes the process failed"},
+				{Name: "interval", Type: typeDuration, Default: "2m", Meaning: "window of the attempts, which the first end opens; longer than all their delays"},
+				{Name: "delay", Type: typeDuration, Default: "500ms", Meaning: "wait before the first restart, doubled for each further one and varied by a quarter"},
+				{Name: "max_delay", Type: typeDuration, Default: "30s", Meaning: "longest wait"},
+				{Name: "mode", Type: typeString, Default: "delay", Meaning: "once the attempts are used up: delay rests until the interval is over, fail until somebody restarts the slot"},
 			}},
 		}},
 		{Name: "alias", Label: "name", Many: true, Meaning: "a further name for one slot", Keys: []Key{

@@ -52,6 +52,10 @@ func toSpec(s SlotSpec) *pb.SlotSpec {
 		PagesSalt:         s.PagesSalt,
 		Queue:             int32(s.Queue),
 		DeadlineNs:        int64(s.Deadline),
+		Pin:               s.Pin,
+		IdleTtlNs:         int64(s.IdleTTL),
+		Restart:           toRestart(s.Restart),
+		ReplicaOf:         s.ReplicaOf,
 	}
 }
 
@@ -78,6 +82,30 @@ func fromSpec(m *pb.SlotSpec) SlotSpec {
 		PagesSalt:         m.GetPagesSalt(),
 		Queue:             int(m.GetQueue()),
 		Deadline:          time.Duration(m.GetDeadlineNs()),
+		Pin:               m.GetPin(),
+		IdleTTL:           time.Duration(m.GetIdleTtlNs()),
+		Restart:           fromRestart(m.GetRestart()),
+		ReplicaOf:         m.GetReplicaOf(),
+	}
+}
+
+func toRestart(p RestartPolicy) *pb.RestartPolicy {
+	return &pb.RestartPolicy{
+		Attempts:   int32(p.Attempts),
+		IntervalNs: int64(p.Interval),
+		DelayNs:    int64(p.Delay),
+		MaxDelayNs: int64(p.MaxDelay),
+		Mode:       string(p.Mode),
+	}
+}
+
+func fromRestart(m *pb.RestartPolicy) RestartPolicy {
+	return RestartPolicy{
+		Attempts: int(m.GetAttempts()),
+		Interval: time.Duration(m.GetIntervalNs()),
+		Delay:    time.Duration(m.GetDelayNs()),
+		MaxDelay: time.Duration(m.GetMaxDelayNs()),
+		Mode:     RestartMode(m.GetMode()),
 	}
 }
 
@@ -135,6 +163,13 @@ func toSlotInfo(s SlotInfo) *pb.SlotInfo {
 		OnMiss:         string(s.OnMiss),
 		LogTail:        s.LogTail,
 		Load:           toLoad(s.Load),
+		Exit:           s.Exit,
+		RetryAfterNs:   int64(s.RetryAfter),
+		Pin:            s.Pin,
+		ReplicaOf:      s.ReplicaOf,
+		HostHeld:       s.HostHeld,
+		DeviceHeld:     s.DeviceHeld,
+		ResidentBytes:  s.ResidentBytes,
 	}
 }
 
@@ -164,6 +199,13 @@ func fromSlotInfo(m *pb.SlotInfo) SlotInfo {
 		OnMiss:         OnMiss(m.GetOnMiss()),
 		LogTail:        m.GetLogTail(),
 		Load:           fromLoad(m.GetLoad()),
+		Exit:           m.GetExit(),
+		RetryAfter:     time.Duration(m.GetRetryAfterNs()),
+		Pin:            m.GetPin(),
+		ReplicaOf:      m.GetReplicaOf(),
+		HostHeld:       m.GetHostHeld(),
+		DeviceHeld:     m.GetDeviceHeld(),
+		ResidentBytes:  m.GetResidentBytes(),
 	}
 }
 
@@ -172,6 +214,9 @@ func toSlotList(l SlotList) *pb.SlotList {
 	for _, s := range l.Slots {
 		m.Slots = append(m.Slots, toSlotInfo(s))
 	}
+	for _, b := range l.Budgets {
+		m.Budgets = append(m.Budgets, &pb.BudgetUse{Device: b.Device, Limit: b.Limit, Held: b.Held})
+	}
 	return m
 }
 
@@ -179,6 +224,9 @@ func fromSlotList(m *pb.SlotList) SlotList {
 	l := SlotList{Aliases: m.GetAliases()}
 	for _, s := range m.GetSlots() {
 		l.Slots = append(l.Slots, fromSlotInfo(s))
+	}
+	for _, b := range m.GetBudgets() {
+		l.Budgets = append(l.Budgets, BudgetUse{Device: b.GetDevice(), Limit: b.GetLimit(), Held: b.GetHeld()})
 	}
 	return l
 }

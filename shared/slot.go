@@ -32,6 +32,59 @@ type SlotSpec struct {
 	PagesSalt string
 	Queue     int           // requests that wait for a sequence; 0 means the default
 	Deadline  time.Duration // of a request without one; 0 means the default
+	// Pin keeps the slot from being evicted to make room for another one.
+	Pin bool
+	// IdleTTL is how long after its last use the slot is evicted; 0 means never.
+	IdleTTL time.Duration
+	Restart RestartPolicy // the zero value means the supervisor's own
+	// ReplicaOf is the name that this slot was declared under, together with
+	// others; empty for a slot that is the only one of its declaration.
+	ReplicaOf string
+}
+
+// RestartMode says what happens when the restarts of an interval are used up.
+type RestartMode string
+
+// The restart modes.
+const (
+	// RestartDelay waits until the interval is over and begins anew.
+	RestartDelay RestartMode = "delay"
+	// RestartFail waits until somebody restarts the slot.
+	RestartFail RestartMode = "fail"
+)
+
+// RestartPolicy says how often a worker process that ended by itself is started
+// again.
+type RestartPolicy struct {
+	// Attempts is how many restarts are made within an interval, which begins
+	// with the first end.
+	Attempts int
+	Interval time.Duration
+	// Delay is the wait before the first restart of an interval. It is doubled
+	// for each one after it, up to MaxDelay, and varies by a quarter.
+	Delay    time.Duration
+	MaxDelay time.Duration
+	Mode     RestartMode
+}
+
+// DefaultRestart is the policy of a slot that declares none.
+func DefaultRestart() RestartPolicy {
+	return RestartPolicy{Attempts: 3, Interval: 2 * time.Minute, Delay: 500 * time.Millisecond, MaxDelay: 30 * time.Second, Mode: RestartDelay}
+}
+
+// Longest is the time that the waits of all attempts take at most, without the
+// attempts themselves. A policy whose interval is shorter never runs out.
+func (p RestartPolicy) Longest() time.Duration {
+	var sum time.Duration
+	d := min(p.Delay, p.MaxDelay)
+	for range p.Attempts {
+		sum += d + d/4
+		if sum > p.Interval {
+			break
+		}
+		d = min(2*d, p.MaxDelay)
+	}
+	return sum
 }
 
 // Reuse says how much of a prompt may come from context pages.
@@ -129,12 +182,36 @@ type SlotInfo struct {
 	LogTail        []string
 	// Load is as of the last look at the worker, a moment ago at most.
 	Load SlotLoad
+	// Exit is how the last process that ended by itself did so, such as
+	// "signal aborted".
+	Exit string
+	// RetryAfter is when the next process is started, while there is none because
+	// earlier ones ended; 0 when none will be.
+	RetryAfter time.Duration
+	Pin        bool
+	ReplicaOf  string
+	// What the slot holds of the budgets: reserved bytes until they are measured.
+	HostHeld   int64
+	DeviceHeld int64
+	// ResidentBytes is the memory that the system counts for the process.
+	ResidentBytes int64
 }
 
-// SlotList is all slots in declaration order, and the aliases.
+// HostDevice is the name of host memory among the budgets.
+const HostDevice = "host"
+
+// BudgetUse is one budget and how much of it is held.
+type BudgetUse struct {
+	Device string // HostDevice or the name of a device
+	Limit  int64  // 0 means none
+	Held   int64
+}
+
+// SlotList is all slots in declaration order, the aliases and the budgets.
 type SlotList struct {
 	Slots   []SlotInfo
 	Aliases map[string]string
+	Budgets []BudgetUse
 }
 
 // Requirement is what a request asks for. Resolve turns it into exactly one

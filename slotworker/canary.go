@@ -69,7 +69,8 @@ func (w *Worker) canary(ctx context.Context, r *resident) ([]int32, error) {
 		return nil, shared.Errorf(shared.KindEngine, "the canary's reference cannot be read (delete the file to make a new one): %w", err)
 	}
 	if before.Identity != now.Identity || !slices.Equal(before.Prompt, now.Prompt) || !slices.Equal(before.Tokens, now.Tokens) {
-		return nil, shared.Errorf(shared.KindEngine, "the canary gave tokens %v, but %v when the slot was first activated (reference %s)", now.Tokens, before.Tokens, path)
+		// Of kind identity, since trying again would only do the same.
+		return nil, shared.Errorf(shared.KindIdentity, "the canary gave tokens %v, but %v when the slot was first activated (reference %s)", now.Tokens, before.Tokens, path)
 	}
 	return tokens, nil
 }

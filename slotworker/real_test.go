@@ -310,7 +310,7 @@ func TestRealCanaryRefusesAnotherAnswer(t *testing.T) {
 	if err := os.WriteFile(files[0], []byte(tampered), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.activate(); shared.KindOf(err) != shared.KindEngine {
+	if _, err := s.activate(); shared.KindOf(err) != shared.KindIdentity {
 		t.Errorf("got %v", err)
 	}
 	if st, err := s.Status(t.Context()); err != nil || st.Status != shared.SlotEmpty {

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -26,25 +27,22 @@ type Config struct {
 	DrainTimeout time.Duration
 	// DefaultDeadline is for requests that name none; 0 means 5 minutes.
 	DefaultDeadline time.Duration
-	// Restart says what happens after a worker process has ended by itself.
-	Restart RestartPolicy
+	// Restart is for slots that have no policy of their own; the zero value means
+	// shared.DefaultRestart.
+	Restart shared.RestartPolicy
+	// Heartbeat is how often workers are asked for a sign of life; 0 means 1 s.
+	Heartbeat time.Duration
+	// WedgeAfter is how long a worker may give none, or not get on with its work,
+	// before it is killed; 0 means 20 s.
+	WedgeAfter time.Duration
+	// Budgets bounds memory by device, and host buffers as shared.HostDevice. What
+	// is not in it has no bound.
+	Budgets map[string]int64
+	// MinResidency is how long a slot that was just loaded is not evicted for
+	// another one; 0 means 10 s, a negative one means none.
+	MinResidency time.Duration
 	// HashParallel is how many model files are hashed at once; 0 means 2.
 	HashParallel int
-}
-
-// RestartPolicy spaces out restarts of a worker that keeps ending.
-type RestartPolicy struct {
-	// Attempts is how many restarts in a row are made before the slot's process
-	// counts as failed; 0 means 5.
-	Attempts int
-	// Delay is the wait before the first restart, doubled for each one after
-	// it; 0 means 500 ms.
-	Delay time.Duration
-	// MaxDelay bounds the wait; 0 means 30 s.
-	MaxDelay time.Duration
-	// Healthy is how long a slot has to stay resident for its earlier crashes to
-	// be forgotten; 0 means 30 s.
-	Healthy time.Duration
 }
 
 // Validate reports the first thing that is wrong with the configuration.
@@ -64,9 +62,19 @@ func (c Config) Validate() error {
 			return configError(spec.SlotID, "path", "the model has no path")
 		case !validOnMiss(spec.OnMiss):
 			return configError(spec.SlotID, "on_miss", "on_miss is "+string(spec.OnMiss)+"; it can be wait, pending or fail")
+		case spec.IdleTTL < 0:
+			return configError(spec.SlotID, "idle_ttl", "idle_ttl is negative")
+		}
+		if err := checkRestart(spec.SlotID, spec.Restart); err != nil {
+			return err
 		}
 		ids[spec.SlotID] = true
 		models[spec.Model] = true
+	}
+	for _, spec := range c.Slots {
+		if of := spec.ReplicaOf; of != "" && ids[of] {
+			return configError(spec.SlotID, "replica_of", "replica_of "+of+" is also the id of a slot")
+		}
 	}
 	for alias, slotID := range c.Aliases {
 		switch {
@@ -85,14 +93,36 @@ func (c Config) Validate() error {
 		value time.Duration
 	}{
 		{"drain_timeout", c.DrainTimeout}, {"deadline", c.DefaultDeadline},
-		{"restart.delay", c.Restart.Delay}, {"restart.max_delay", c.Restart.MaxDelay}, {"restart.interval", c.Restart.Healthy},
+		{"heartbeat", c.Heartbeat}, {"wedge_after", c.WedgeAfter},
 	} {
 		if d.value < 0 {
 			return configError("", d.name, d.name+" is negative")
 		}
 	}
-	if c.Restart.Attempts < 0 {
-		return configError("", "restart.attempts", "restart.attempts is negative")
+	for device, limit := range c.Budgets {
+		if limit <= 0 {
+			return configError("", "budget."+device, "the budget of "+device+" is not positive")
+		}
+	}
+	return checkRestart("", c.Restart)
+}
+
+// checkRestart refuses a policy that contradicts itself.
+func checkRestart(slotID string, p shared.RestartPolicy) error {
+	switch {
+	case p == (shared.RestartPolicy{}):
+	case p.Attempts < 0:
+		return configError(slotID, "restart.attempts", "restart.attempts is negative")
+	case p.Interval <= 0:
+		return configError(slotID, "restart.interval", "restart.interval is not positive")
+	case p.Delay < 0:
+		return configError(slotID, "restart.delay", "restart.delay is negative")
+	case p.MaxDelay < p.Delay:
+		return configError(slotID, "restart.max_delay", "restart.max_delay is shorter than restart.delay")
+	case p.Mode != shared.RestartDelay && p.Mode != shared.RestartFail:
+		return configError(slotID, "restart.mode", "restart.mode is "+string(p.Mode)+"; it can be delay or fail")
+	case p.Longest() > p.Interval:
+		return configError(slotID, "restart.interval", fmt.Sprintf("restart.interval is %v, and the delays of %d attempts take longer", p.Interval, p.Attempts))
 	}
 	return nil
 }
@@ -116,11 +146,11 @@ func (c Config) withDefaults() Config {
 	}
 	c.DrainTimeout = orDefault(c.DrainTimeout, 30*time.Second)
 	c.DefaultDeadline = orDefault(c.DefaultDeadline, 5*time.Minute)
-	c.Restart.Delay = orDefault(c.Restart.Delay, 500*time.Millisecond)
-	c.Restart.MaxDelay = orDefault(c.Restart.MaxDelay, 30*time.Second)
-	c.Restart.Healthy = orDefault(c.Restart.Healthy, 30*time.Second)
-	if c.Restart.Attempts == 0 {
-		c.Restart.Attempts = 5
+	c.Heartbeat = orDefault(c.Heartbeat, time.Second)
+	c.MinResidency = max(orDefault(c.MinResidency, 10*time.Second), 0)
+	c.WedgeAfter = orDefault(c.WedgeAfter, 20*time.Second)
+	if c.Restart == (shared.RestartPolicy{}) {
+		c.Restart = shared.DefaultRestart()
 	}
 	if c.HashParallel <= 0 {
 		c.HashParallel = 2

@@ -25,7 +25,12 @@ func TestConfigValidate(t *testing.T) {
 		"on_miss":          func(c *Config) { c.Slots[0].OnMiss = "perhaps" },
 		"alias":            func(c *Config) { c.Aliases["x"] = "nobody" },
 		"drain_timeout":    func(c *Config) { c.DrainTimeout = -1 },
-		"restart.delay":    func(c *Config) { c.Restart.Delay = -1 },
+		"restart.delay":    func(c *Config) { c.Restart = shared.DefaultRestart(); c.Restart.Delay = -1 },
+		"heartbeat":        func(c *Config) { c.Heartbeat = -1 },
+		"wedge_after":      func(c *Config) { c.WedgeAfter = -1 },
+		"idle_ttl":         func(c *Config) { c.Slots[1].IdleTTL = -1 },
+		"restart.mode":     func(c *Config) { c.Slots[1].Restart = shared.DefaultRestart(); c.Slots[1].Restart.Mode = "x" },
+		"restart.interval": func(c *Config) { c.Slots[1].Restart = shared.DefaultRestart(); c.Slots[1].Restart.Attempts = 20 },
 		"deadline":         func(c *Config) { c.DefaultDeadline = -1 },
 		"restart.attempts": func(c *Config) { c.Restart.Attempts = -1 },
 	} {
@@ -53,8 +58,7 @@ func TestConfigValidate(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	c := Config{}.withDefaults()
-	want := RestartPolicy{Attempts: 5, Delay: 500 * time.Millisecond, MaxDelay: 30 * time.Second, Healthy: 30 * time.Second}
-	if c.Restart != want || c.DefaultDeadline != 5*time.Minute || c.DrainTimeout != 30*time.Second || c.HashParallel != 2 || c.Logger == nil {
+	if c.Restart != shared.DefaultRestart() || c.Heartbeat != time.Second || c.WedgeAfter != 20*time.Second || c.DefaultDeadline != 5*time.Minute || c.DrainTimeout != 30*time.Second || c.HashParallel != 2 || c.Logger == nil {
 		t.Errorf("the defaults are %+v", c)
 	}
 	if c = (Config{DrainTimeout: time.Second}).withDefaults(); c.DrainTimeout != time.Second {

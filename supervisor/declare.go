@@ -22,6 +22,8 @@ type modelFiles interface {
 type modelHeader interface {
 	Identity(modelRevision string, spec shared.SlotSpec) shared.Identity
 	Size() int64
+	// DeviceNeed estimates what the slot allocates beside the model's bytes.
+	DeviceNeed(spec shared.SlotSpec) int64
 }
 
 // ggufFiles are the model files on disk.
@@ -117,7 +119,7 @@ func (d *declarer) declare(path string, indexes []int) {
 			continue
 		}
 		// The slot hears first, so that it knows itself when requests come.
-		d.slots[i].declare(id, header.Size(), nil)
+		d.slots[i].declare(id, amount{host: header.Size(), device: header.DeviceNeed(spec)}, nil)
 		d.registry.learn(d.ctx, change{index: i, identity: id})
 	}
 }
@@ -200,7 +202,7 @@ func (d *declarer) refuse(i int, proved shared.Identity, err error) {
 		e.Kind = shared.KindModelFile
 	}
 	d.log.Error("the slot cannot be what it is declared to be", "slot", s.spec.SlotID, "error", e.Text())
-	s.declare(shared.Identity{}, 0, e)
+	s.declare(shared.Identity{}, amount{}, e)
 	d.registry.learn(d.ctx, change{index: i, identity: proved, err: e})
 }
 

@@ -77,6 +77,7 @@ type fakeProcess struct {
 	once     sync.Once
 	done     chan struct{}
 	exit     ExitInfo
+	cutOff   error // what Reachable says; guarded by the launcher's mutex
 	// immortal makes it outlive every attempt to end it.
 	immortal bool
 	// slowWorker delays whoever asks for the worker.
@@ -92,6 +93,18 @@ func (p *fakeProcess) Worker() shared.Worker {
 func (p *fakeProcess) PID() int              { return p.pid }
 func (p *fakeProcess) Done() <-chan struct{} { return p.done }
 func (p *fakeProcess) Exit() ExitInfo        { return p.exit }
+
+func (p *fakeProcess) Reachable() error {
+	p.launcher.mu.Lock()
+	defer p.launcher.mu.Unlock()
+	return p.cutOff
+}
+
+func (p *fakeProcess) Kill() {
+	if !p.immortal {
+		p.die(ExitInfo{Code: -1, Signal: "killed"})
+	}
+}
 
 func (p *fakeProcess) die(info ExitInfo) {
 	p.once.Do(func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
@@ -66,6 +67,9 @@ func (h fakeHeader) Identity(revision string, _ shared.SlotSpec) shared.Identity
 
 func (h fakeHeader) Size() int64 { return 1000 }
 
+// DeviceNeed is more than fakes then have.
+func (h fakeHeader) DeviceNeed(shared.SlotSpec) int64 { return 2100 }
+
 // pause sleeps on the bubble's clock.
 func pause(ctx context.Context, d time.Duration) error {
 	if d == 0 {
@@ -96,12 +100,14 @@ type fakeWorker struct {
 	// Each of these may delay or fail a call.
 	onPrefetch, onActivate, onEvict func(ctx context.Context) error
 	// onGenerate runs instead of the usual answer.
-	onGenerate func(ctx context.Context, req shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error)
-	phases     shared.Phases
-	activation shared.ActivateResult
-	wrong      bool // proves another identity
-	astray     bool // answers requests with another identity
-	deaf       bool // calls do not notice the end of the process
+	onGenerate  func(ctx context.Context, req shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error)
+	onHeartbeat func(context.Context) (shared.HeartbeatResult, error)
+	progress    atomic.Uint64
+	phases      shared.Phases
+	activation  shared.ActivateResult
+	wrong       bool // proves another identity
+	astray      bool // answers requests with another identity
+	deaf        bool // calls do not notice the end of the process
 }
 
 func (w *fakeWorker) rule(ok bool, text string) {
@@ -297,8 +303,14 @@ func (w *fakeWorker) Evict(ctx context.Context, dropHost bool) (shared.EvictWork
 
 func (w *fakeWorker) Drain(context.Context, time.Duration) (int, error) { return 0, nil }
 
-func (w *fakeWorker) Heartbeat(context.Context) (shared.HeartbeatResult, error) {
-	return shared.HeartbeatResult{}, nil
+func (w *fakeWorker) Heartbeat(ctx context.Context) (shared.HeartbeatResult, error) {
+	w.mu.Lock()
+	res, f := shared.HeartbeatResult{Progress: w.progress.Load(), Running: w.running}, w.onHeartbeat
+	w.mu.Unlock()
+	if f != nil {
+		return f(ctx)
+	}
+	return res, nil
 }
 
 func (w *fakeWorker) Status(context.Context) (shared.WorkerStatus, error) {

@@ -104,12 +104,16 @@ func TestCrashLoopEndsInFailedAndRestartRevives(t *testing.T) {
 		if !strings.Contains(e.Text(), "signal aborted") || len(e.LogTail) == 0 {
 			t.Errorf("the error does not say how the worker ended: %+v", e)
 		}
-		// 0.5 + 1 + 2 + 4 + 8 s, each up to a quarter more or less.
-		if took := time.Since(start); took < 11*time.Second || took > 20*time.Second || r.launcher.launched("a") != 6 {
+		// 0.5 + 1 + 2 s, each up to a quarter more or less.
+		if took := time.Since(start); took < 2600*time.Millisecond || took > 4400*time.Millisecond || r.launcher.launched("a") != 4 {
 			t.Errorf("%d launches in %s", r.launcher.launched("a"), took)
 		}
-		if info := r.slot("a"); info.Process != shared.ProcessFailed {
-			t.Errorf("the process is %s", info.Process)
+		// The interval of two minutes began with the first end, just after the start.
+		if e.RetryAfter > 2*time.Minute || e.RetryAfter < 115*time.Second {
+			t.Errorf("the client is told to come back in %s", e.RetryAfter)
+		}
+		if info := r.slot("a"); info.Process != shared.ProcessFailed || info.Exit != "signal aborted" || info.RetryAfter != e.RetryAfter {
+			t.Errorf("the slot is %+v", info)
 		}
 		start = time.Now()
 		_, _, err = r.ask(t.Context(), "a")

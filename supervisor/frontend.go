@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
@@ -20,6 +21,9 @@ func (s *Supervisor) list(ctx context.Context) shared.SlotList {
 	l := shared.SlotList{Slots: make([]shared.SlotInfo, len(s.slots)), Aliases: s.registry.current.Load().aliasList()}
 	for i, sl := range s.slots {
 		l.Slots[i] = sl.info()
+	}
+	if s.accountant != nil {
+		l.Budgets = s.accountant.budgets()
 	}
 	return l
 }
@@ -74,10 +78,13 @@ func (s *Supervisor) Resolve(ctx context.Context, req shared.Requirement) (share
 // Prepare makes a slot resident and returns when it is. When ctx ends first and
 // nobody else wants the slot, the preparation is undone.
 func (s *Supervisor) Prepare(ctx context.Context, slotID string, progress func(shared.Progress)) (shared.SlotInfo, error) {
+	var one sync.Mutex // replicas make progress at the same time
 	return s.operate("prepare", slotID, func(index int, sl *slot) error {
 		s.declareAgain(index)
 		return sl.prepare(ctx, func(p shared.Progress) error {
 			if progress != nil {
+				one.Lock()
+				defer one.Unlock()
 				progress(p)
 			}
 			return nil
@@ -102,17 +109,26 @@ func (s *Supervisor) Restart(ctx context.Context, slotID string) (shared.SlotInf
 	})
 }
 
-// operate runs one operation on the slot of a name.
+// operate runs one operation on the slots of a name, on replicas at the same
+// time. It gives the first of them, or the first that failed.
 func (s *Supervisor) operate(op, name string, f func(int, *slot) error) (shared.SlotInfo, error) {
-	index, err := s.registry.current.Load().slotNamed(op, name)
+	indexes, err := s.registry.current.Load().slotsNamed(op, name)
 	if err != nil {
 		return shared.SlotInfo{}, err
 	}
-	sl := s.slots[index]
-	if err := f(index, sl); err != nil {
-		return sl.info(), shared.AsError(err, op, sl.spec.SlotID)
+	errs := make([]error, len(indexes))
+	var all sync.WaitGroup
+	for n, index := range indexes {
+		all.Go(func() { errs[n] = f(index, s.slots[index]) })
 	}
-	return sl.info(), nil
+	all.Wait()
+	for n, index := range indexes {
+		if errs[n] != nil {
+			sl := s.slots[index]
+			return sl.info(), shared.AsError(errs[n], op, sl.spec.SlotID)
+		}
+	}
+	return s.slots[indexes[0]].info(), nil
 }
 
 // Tokenize turns text into token ids with the tokenizer of the slot that the

@@ -44,6 +44,9 @@ func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
 		"TMPDIR="+p.dir,
 		// Without it an aborting engine forks a debugger that writes to fd 1.
 		"GGML_NO_BACKTRACE=1",
+		// The C library otherwise learns from the first free of a large buffer to
+		// keep the next ones, and evicted memory stays with the process.
+		"MALLOC_MMAP_THRESHOLD_=1048576",
 	)
 	cmd.Env = append(cmd.Env, cfg.Env...)
 	return cmd

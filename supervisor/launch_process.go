@@ -58,6 +58,7 @@ type workerProcess struct {
 
 	connected  chan struct{} // connect has ended; worker or connectErr is set
 	worker     shared.Worker
+	socket     string // path of the worker's socket
 	connectErr error
 
 	exited chan struct{} // the process is reaped
@@ -94,6 +95,18 @@ func newWorkerProcess(l *WorkerLauncher, slotID, dir string, log *os.File, offse
 
 // Worker reaches the worker.
 func (p *workerProcess) Worker() shared.Worker { return p.worker }
+
+// Reachable looks for the worker's socket. The connection that there is goes on
+// without it, but would be the last one.
+func (p *workerProcess) Reachable() error {
+	if p.socket == "" {
+		return nil
+	}
+	if _, err := os.Lstat(p.socket); errors.Is(err, os.ErrNotExist) {
+		return shared.Errorf(shared.KindUnavailable, "the worker's socket %s is gone", p.socket)
+	}
+	return nil
+}
 
 // PID is the process id.
 func (p *workerProcess) PID() int {
@@ -135,6 +148,9 @@ func (p *workerProcess) connect() {
 			return fmt.Errorf("the plugin gave a %T instead of a worker", raw)
 		}
 		p.worker = worker
+		if at := p.client.ReattachConfig(); at != nil && at.Addr.Network() == "unix" {
+			p.socket = at.Addr.String()
+		}
 		return nil
 	}()
 	if p.PID() == 0 {
@@ -271,7 +287,11 @@ func (p *workerProcess) watch(cmd *exec.Cmd) {
 	<-p.connected
 	p.endPolitely() // there is nobody to be polite to, but go-plugin clears up then
 	<-p.polite
-	p.exit = exitInfo(cmd.ProcessState, readLogTail(p.log.Name(), p.logOffset))
+	tail, crash := readLogTail(p.log.Name(), p.logOffset)
+	p.exit = exitInfo(cmd.ProcessState, tail)
+	if p.exit.Signal == "" && p.exit.Code != 0 {
+		p.exit.Crash = crash
+	}
 	p.clearUp()
 	p.launcher.log.Info("worker ended", "slot", p.slotID, "pid", p.PID(), "how", p.exit.String())
 }
@@ -338,6 +358,9 @@ func (p *workerProcess) endPolitely() {
 		}()
 	})
 }
+
+// Kill ends the process at once.
+func (p *workerProcess) Kill() { p.kill() }
 
 // kill ends the process and its group at once, and prevents a start to come.
 func (p *workerProcess) kill() {

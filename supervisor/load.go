@@ -18,6 +18,7 @@ func (s *Supervisor) lookAtLoads(ctx context.Context) {
 	defer cancel()
 	var asked sync.WaitGroup
 	for _, sl := range s.slots {
+		sl.memory.Store(residentBytes(sl.view.Load().PID))
 		worker := sl.resident.Load()
 		if worker == nil {
 			continue

@@ -17,23 +17,23 @@ const (
 	tailErrorFar = 50      // how far from the end an error still counts as the cause
 )
 
-// readLogTail gives what is most telling in a log from an offset on. A log that
-// cannot be read tells nothing.
-func readLogTail(path string, offset int64) []string {
+// readLogTail gives what is most telling in a log from an offset on, and the
+// signal that Go says it crashed by. A log that cannot be read tells nothing.
+func readLogTail(path string, offset int64) (lines []string, signal string) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil
+		return nil, ""
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
-		return nil
+		return nil, ""
 	}
 	if offset > info.Size() {
 		offset = 0 // the log was emptied meanwhile
 	}
 	if _, err := f.Seek(max(offset, info.Size()-tailScanMax), io.SeekStart); err != nil {
-		return nil
+		return nil, ""
 	}
 	return logTail(f)
 }
@@ -41,7 +41,7 @@ func readLogTail(path string, offset int64) []string {
 // logTail picks the line that says most about the end of a process, followed by
 // the last lines before any dump of goroutines: an aborting engine's last words
 // stand before hundreds of lines that Go adds to them.
-func logTail(r io.Reader) []string {
+func logTail(r io.Reader) (lines []string, signal string) {
 	var scan tailScan
 	in := bufio.NewReaderSize(r, 4096)
 	for {
@@ -50,7 +50,7 @@ func logTail(r io.Reader) []string {
 			scan.add(line)
 		}
 		if err != nil {
-			return scan.result()
+			return scan.result(), scan.signal
 		}
 	}
 }
@@ -86,12 +86,16 @@ type tailScan struct {
 	recent    []string // the last lines before a dump
 	assertion string   // of native code
 	crash     string   // what Go says of a panic
+	signal    string   // that Go says it crashed by, such as SIGABRT
 	inDump    bool
 }
 
 func (t *tailScan) add(line string) {
 	if nativeAssertion(line) {
 		t.assertion = line
+	}
+	if name := signalName(line); name != "" && t.signal == "" && (t.inDump || anySignal(line)) {
+		t.signal = name
 	}
 	if !t.inDump && dumpBegins(line) {
 		t.inDump = true
@@ -159,11 +163,18 @@ func dumpBegins(line string) bool {
 		strings.HasPrefix(line, "goroutine ") && strings.Contains(line, " [")
 }
 
+// signalName finds the signal in "SIGABRT: abort" and "[signal SIGSEGV: …".
+func signalName(line string) string {
+	name, _, ok := strings.Cut(strings.TrimPrefix(line, "[signal "), ": ")
+	if !ok || !strings.HasPrefix(name, "SIG") || strings.ToUpper(name) != name || strings.Contains(name, " ") {
+		return ""
+	}
+	return name
+}
+
 // anySignal recognises a crash by a signal, which is named but not explained.
 func anySignal(line string) bool {
-	name, _, ok := strings.Cut(line, ": ")
-	named := ok && strings.HasPrefix(name, "SIG") && strings.ToUpper(name) == name && !strings.Contains(name, " ")
-	return named || strings.HasPrefix(line, "fatal error: unexpected signal")
+	return strings.HasPrefix(line, "SIG") && signalName(line) != "" || strings.HasPrefix(line, "fatal error: unexpected signal")
 }
 
 func errorLike(line string) bool {

@@ -32,10 +32,33 @@ func TestLogTail(t *testing.T) {
 		"only a dump":        {dump[1:], []string{"goroutine 1 [running]:"}},
 		"empty lines":        {[]string{"a", "", "  ", "b", ""}, []string{"b", "a"}},
 	} {
-		got := logTail(strings.NewReader(strings.Join(test.log, "\n")))
+		got, signal := logTail(strings.NewReader(strings.Join(test.log, "\n")))
+		if wantSignal := crashSignal(test.log); signal != wantSignal {
+			t.Errorf("%s: got signal %q, want %q", name, signal, wantSignal)
+		}
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
+	}
+}
+
+// crashSignal is the signal that a log of the table names.
+func crashSignal(log []string) string {
+	for _, line := range log {
+		if name, _, _ := strings.Cut(line, ":"); name == "SIGABRT" || name == "SIGSEGV" {
+			return name
+		}
+	}
+	return ""
+}
+
+func TestCrashSignalInsideTheDump(t *testing.T) {
+	log := "fatal error: unexpected signal during runtime execution\n[signal SIGSEGV: segmentation violation code=0x1]\n"
+	if _, signal := logTail(strings.NewReader(log)); signal != "SIGSEGV" {
+		t.Errorf("got %q", signal)
+	}
+	if _, signal := logTail(strings.NewReader("SIGN: x\nbye\n")); signal == "SIGABRT" {
+		t.Errorf("got %q", signal)
 	}
 }
 
@@ -43,7 +66,7 @@ func FuzzLogTail(f *testing.F) {
 	f.Add("a\nGGML_ASSERT(x)\nSIGABRT: abort\ngoroutine 1 [running]:\n")
 	f.Add(strings.Repeat("\xff", 5000) + "\n\x00: \n.c:1: x")
 	f.Fuzz(func(t *testing.T, text string) {
-		got := logTail(strings.NewReader(text))
+		got, _ := logTail(strings.NewReader(text))
 		if len(got) > tailLines+1 {
 			t.Errorf("%d lines", len(got))
 		}

@@ -13,6 +13,7 @@ func step(s slotState, ev event) (slotState, []action) {
 	t := transition{slotState: s}
 	t.handle(ev)
 	t.advance()
+	t.balance()
 	return t.slotState, t.actions
 }
 
@@ -58,6 +59,24 @@ func (t *transition) handle(ev event) {
 		if e.epoch == t.epoch && t.process == shared.ProcessUp && !t.stopping {
 			t.recycle(nil)
 		}
+	case evRoom:
+		t.onRoom()
+	case evNoRoom:
+		t.onNoRoom(e)
+	case evReclaim:
+		t.onReclaim(e)
+	case evIdle:
+		t.onIdle(e)
+	case evBeat:
+		t.onBeat(e)
+	case evWatch:
+		t.onWatch(e)
+	case evCutOff:
+		if e.epoch == t.epoch && t.process == shared.ProcessUp && !t.stopping {
+			t.lastErr = e.err
+			t.stopping, t.cause = true, e.err
+			t.do(actStop{epoch: t.epoch, drain: true})
+		}
 	case evPrefetched:
 		t.onPrefetched(e)
 	case evActivated:
@@ -79,8 +98,8 @@ func (t *transition) handle(ev event) {
 		}
 	case evBackoffOver:
 		// Late after a restart by hand.
-		if t.process == shared.ProcessBackoff {
-			t.process = shared.ProcessStopped
+		if t.process == shared.ProcessBackoff || t.process == shared.ProcessFailed && t.resumes {
+			t.process, t.resumes = shared.ProcessStopped, false
 		}
 	case evClose:
 		t.onClose()
@@ -104,7 +123,7 @@ func (t *transition) advance() {
 	case t.status == shared.SlotPrefetching && !t.wants() && !t.cancelling:
 		t.cancelling = true
 		t.do(actCancelPreparation{})
-	case t.status == shared.SlotEmpty && t.wants() && t.declared == declaredKnown && t.blocked == nil:
+	case t.startable() && !t.lacksRoom() && t.claim == claimNone:
 		switch t.process {
 		case shared.ProcessStopped:
 			t.launch()
@@ -143,7 +162,7 @@ func (t *transition) onAcquire(e evAcquire) {
 	case e.onMiss == shared.OnMissFail:
 		t.do(actRefuse{e.call, refusal(shared.KindNotResident, "the slot is not resident, and the request does not wait for it")})
 	case e.onMiss == shared.OnMissPending:
-		t.wanted = true
+		t.wanted, t.asked = true, true
 		t.do(actRefuse{e.call, refusal(shared.KindPending, "the slot is being prepared")})
 	default:
 		t.waiters = append(slices.Clip(t.waiters), waiter{call: e.call, lease: true})
@@ -155,7 +174,7 @@ func (t *transition) onRelease(e evRelease) {
 	case e.epoch == t.epoch && t.leases > 0:
 		t.leases--
 		if t.leases == 0 && t.status == shared.SlotActive {
-			t.status = shared.SlotResident
+			t.status, t.used = shared.SlotResident, e.now
 		}
 	case t.orphans > 0:
 		// The process of this lease ended before the lease came back.
@@ -186,7 +205,7 @@ func (t *transition) onEvict(e evEvict) {
 	}
 	// Who waited before the eviction wanted what it takes away; who comes after
 	// it is served when it is over.
-	t.wanted = false
+	t.wanted, t.asked = false, false
 	t.refuseWaiters(refusal(shared.KindUnavailable, "the slot was evicted while the request waited for it"))
 	switch {
 	case t.status == shared.SlotEmpty && (!e.dropHost || !t.host):
@@ -211,7 +230,7 @@ func (t *transition) onRestart(e evRestart) {
 		return
 	}
 	t.restarters = append(slices.Clip(t.restarters), e.call)
-	t.crashes, t.blocked = 0, nil
+	t.window, t.crashes, t.resumes, t.blocked = time.Time{}, 0, false, nil
 	switch t.process {
 	case shared.ProcessUp:
 		t.restart = true
@@ -274,6 +293,9 @@ func (t *transition) hopeless() *shared.Error {
 		return t.lastErr
 	case t.process == shared.ProcessFailed:
 		e := refusal(shared.KindUnavailable, "the worker process keeps failing; restart the slot to try again")
+		if t.resumes {
+			e.Message = "the worker process keeps failing, and rests until it is tried again"
+		}
 		if t.lastErr != nil {
 			e.Err, e.LogTail = t.lastErr, t.lastErr.LogTail
 		}
@@ -295,10 +317,4 @@ func refusal(kind shared.Kind, message string) *shared.Error {
 
 func shuttingDown() *shared.Error {
 	return refusal(shared.KindShuttingDown, "the supervisor is ending")
-}
-
-// longEnough reports whether the slot was resident for so long that its
-// earlier crashes say nothing about the next one.
-func (t *transition) longEnough(now time.Time) bool {
-	return !t.residentSince.IsZero() && now.Sub(t.residentSince) >= t.healthy
 }

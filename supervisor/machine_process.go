@@ -19,6 +19,7 @@ func (t *transition) onLaunched(e evLaunched) {
 		return
 	}
 	t.process = shared.ProcessUp
+	t.heard, t.moved, t.progress = e.now, e.now, 0
 	t.restart = false // when it was to be given up for a restart, it is that restart
 	if t.closing {
 		t.stopping = true
@@ -47,9 +48,6 @@ func (t *transition) onLaunchFailed(e evLaunchFailed) {
 			t.do(actRefuse{call, e.err})
 		}
 		t.restarters = nil
-		if permanent(e.err.Kind) {
-			t.crashes = t.attempts
-		}
 		t.crashed(e.now, e.err)
 	}
 }
@@ -69,34 +67,39 @@ func (t *transition) onExited(e evExited) {
 	}
 	t.status, t.host, t.work, t.leases = shared.SlotEmpty, false, workNone, 0
 	t.cancelling, t.dropHost, t.stopping, t.stuck, t.cause = false, false, false, false, nil
+	t.room = false
 	t.evictorsDone() // nothing is loaded any more
 	switch {
 	case t.closing:
 		t.process = shared.ProcessStopped
 	case t.restart:
 		t.restart = false
-		t.residentSince = time.Time{}
 		t.launch()
 	default:
 		t.crashed(e.now, err)
 	}
 }
 
-// crashed decides about a process that ended, or never came up, unasked.
+// crashed decides about a process that ended, or never came up, unasked. The
+// first end opens an interval, within which so many restarts are made.
 func (t *transition) crashed(now time.Time, err *shared.Error) {
-	if t.longEnough(now) {
-		t.crashes = 0
+	p := t.rules.restart
+	if t.window.IsZero() || now.Sub(t.window) >= p.Interval {
+		t.window, t.crashes = now, 0
 	}
-	t.residentSince = time.Time{}
 	t.crashes++
 	t.lastErr = err
-	if t.crashes > t.attempts {
-		t.process = shared.ProcessFailed
-		t.refuseWaiters(t.hopeless())
+	if t.crashes <= p.Attempts && !permanent(err.Kind) {
+		t.process = shared.ProcessBackoff
+		t.do(actStartBackoff{crashes: t.crashes})
 		return
 	}
-	t.process = shared.ProcessBackoff
-	t.do(actStartBackoff{crashes: t.crashes})
+	t.process = shared.ProcessFailed
+	if p.Mode != shared.RestartFail && !permanent(err.Kind) {
+		t.resumes = true
+		t.do(actAwaitInterval{rest: t.window.Add(p.Interval).Sub(now)})
+	}
+	t.refuseWaiters(t.hopeless())
 }
 
 // recycle ends a process whose state cannot be trusted. Its end counts as a crash.
@@ -158,7 +161,8 @@ func (t *transition) onActivated(e evActivated) {
 		t.settle(false)
 		return
 	}
-	t.status, t.residentSince, t.lastErr = shared.SlotResident, e.now, nil
+	t.status, t.lastErr, t.asked = shared.SlotResident, nil, false
+	t.since, t.used = e.now, e.now
 	t.wanted, t.cancelling, t.dropHost = true, false, false
 	for _, w := range t.waiters {
 		if !w.lease {
@@ -205,7 +209,8 @@ func (t *transition) onEvicted(e evEvicted) {
 	if !t.present(e.epoch, workEvict) {
 		return
 	}
-	t.work, t.cancelling = workNone, false
+	// Whoever wants the slot now comes after those that wait for the room.
+	t.work, t.cancelling, t.room = workNone, false, false
 	if e.dropHost {
 		t.host = false
 	}

@@ -25,6 +25,8 @@ type world struct {
 	work       work
 	workDrop   bool
 	backoff    bool
+	claim      bool // the ledger owes an answer
+	urgent     bool // what the claim was
 	evictTimer bool
 	leases     []epoch // out, by the process they were granted on
 	open       map[callID]string
@@ -35,7 +37,7 @@ type world struct {
 func newWorld(t *rapid.T, preload bool) *world {
 	return &world{
 		t: t, now: time.Unix(0, 0), open: map[callID]string{},
-		state: newSlotState(3, time.Minute, preload),
+		state: newSlotState(testRules(3), preload),
 	}
 }
 
@@ -59,7 +61,14 @@ func (w *world) perform(a action, before slotState) {
 		w.require(w.launching != 0, "cancelled a launch that is not there")
 	case actStop:
 		w.require(w.alive == a.epoch, "stopped a process that is not there")
+		w.require(!a.kill || !a.drain, "a process is to drain and to be killed")
 		w.stopping = true
+	case actClaim:
+		w.require(w.state.rules.budgeted && !w.claim && !w.state.room, "a claim that may not be")
+		w.claim, w.urgent = true, a.urgent
+	case actUnclaim:
+		w.require(w.claim, "gave up a claim that is not there, or was answered")
+	case actDecline:
 	case actPrefetch:
 		w.require(w.alive == a.epoch && w.work == workNone && !w.state.host, "prefetch when it may not be")
 		w.require(w.state.declared == declaredKnown, "prefetch without an identity")
@@ -84,6 +93,9 @@ func (w *world) perform(a action, before slotState) {
 		w.require(a.err != nil, "a refusal without a reason")
 		w.close(a.call, "acquire", "prepare", "evict", "restart")
 	case actStartBackoff:
+		w.backoff = true
+	case actAwaitInterval:
+		w.require(a.rest > 0 && a.rest <= w.state.rules.restart.Interval, fmt.Sprintf("a rest of %s", a.rest))
 		w.backoff = true
 	case actStartEvictTimer:
 		w.evictTimer = true
@@ -122,6 +134,13 @@ func (w *world) check(ev event) {
 	w.require((s.status == shared.SlotActive) == (s.leases > 0 && s.status != shared.SlotEvicting), "active without leases, or leases without active")
 	w.require(s.status == shared.SlotEmpty || s.process == shared.ProcessUp, "a status without a process")
 	w.require(!s.host || s.process == shared.ProcessUp, "a host buffer without a process")
+	w.require(w.claim == (s.claim != claimNone), "the ledger owes an answer, and the slot does not know, or the other way round")
+	if s.rules.budgeted {
+		loaded := s.status == shared.SlotPrefetching || s.status.Ready() || s.status == shared.SlotEvicting && s.leases > 0
+		w.require(s.room || !loaded, "memory that was not reserved")
+		w.require(!s.room || s.wants() || s.status != shared.SlotEmpty || s.work != workNone, "room that nobody wants")
+	}
+	w.require(!s.closing || !s.startable(), "a closing slot starts something")
 	w.require((s.process == shared.ProcessUp) == (w.alive != 0), "the process state is not the process's")
 	waiting := len(s.waiters) + len(s.evictors) + len(s.restarters)
 	w.require(waiting == len(w.open), fmt.Sprintf("%d calls are open, the slot knows %d", len(w.open), waiting))
@@ -130,8 +149,9 @@ func (w *world) check(ev event) {
 		w.require(w.finished || w.launching != 0 || w.stopping || s.stuck, "a closing slot rests")
 		return
 	}
-	if s.wants() && s.declared == declaredKnown && s.blocked == nil && s.process != shared.ProcessFailed && !s.stuck {
-		moving := w.launching != 0 || w.stopping || w.work != workNone || w.backoff
+	w.require(!s.resumes || s.process == shared.ProcessFailed && w.backoff, "a failed process resumes, and nobody waits for it")
+	if s.wants() && s.declared == declaredKnown && s.blocked == nil && (s.process != shared.ProcessFailed || s.resumes) && !s.stuck {
+		moving := w.launching != 0 || w.stopping || w.work != workNone || w.backoff || w.claim
 		there := s.status.Ready() || s.status == shared.SlotEvicting && s.leases > 0
 		w.require(moving || there, fmt.Sprintf("a wanted slot rests after %T", ev))
 		w.require(len(s.waiters) == 0 || moving || !s.status.Ready(), "somebody waits for a slot that is there")
@@ -157,6 +177,19 @@ func (w *world) possible() map[string]func() {
 		"late":       func() { w.late() },
 		"time":       func() { w.now = w.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(w.t, "s")) * time.Second) },
 		"unreachble": func() { w.apply(evUnreachable{epoch: w.state.epoch}) },
+		"cut off":    func() { w.apply(evCutOff{epoch: w.state.epoch, err: refusal(shared.KindUnavailable, "no socket")}) },
+		"watch":      func() { w.apply(evWatch{now: w.now}) },
+		"idle":       func() { w.apply(evIdle{now: w.now}) },
+		"reclaim": func() {
+			before := w.state
+			w.apply(evReclaim{dropHost: rapid.Bool().Draw(w.t, "drop host")})
+			taken := before.status != shared.SlotEvicting && w.state.status == shared.SlotEvicting
+			w.require(!taken || !before.rules.pin && before.leases == 0 && len(before.waiters) == 0, "a slot was taken that is pinned or in use")
+		},
+		"beat": func() {
+			progress := rapid.Uint64Range(0, 2).Draw(w.t, "progress")
+			w.apply(evBeat{epoch: w.state.epoch, now: w.now, progress: progress, busy: rapid.Bool().Draw(w.t, "busy")})
+		},
 	}
 	if len(w.open) > 0 {
 		m["left"] = func() {
@@ -185,13 +218,19 @@ func (w *world) progress() map[string]func() {
 	if w.launching != 0 {
 		m["launched"] = func() {
 			w.alive, w.launching = w.launching, 0
-			w.apply(evLaunched{epoch: w.alive})
+			w.apply(evLaunched{epoch: w.alive, now: w.now})
 		}
 	}
 	if w.backoff {
 		m["backoff over"] = func() {
 			w.backoff = false
 			w.apply(evBackoffOver{})
+		}
+	}
+	if w.claim {
+		m["room"] = func() {
+			w.claim = false
+			w.apply(evRoom{})
 		}
 	}
 	if w.stopping {
@@ -221,6 +260,12 @@ func (w *world) failures() map[string]func() {
 	kinds := []shared.Kind{shared.KindIdentity, shared.KindEngine, shared.KindWorkerLost, shared.KindCancelled}
 	err := func() *shared.Error {
 		return refusal(rapid.SampledFrom(kinds).Draw(w.t, "kind"), "failed")
+	}
+	if w.claim {
+		m["no room"] = func() {
+			w.claim = false
+			w.apply(evNoRoom{err: refusal(shared.KindUnavailable, "no room"), urgent: w.urgent})
+		}
 	}
 	if w.launching != 0 {
 		m["launch failed"] = func() {
@@ -274,7 +319,7 @@ func (w *world) call(kind string) callID {
 func (w *world) release(i int) {
 	ep := w.leases[i]
 	w.leases = slices.Delete(w.leases, i, i+1)
-	w.apply(evRelease{epoch: ep})
+	w.apply(evRelease{epoch: ep, now: w.now})
 }
 
 func (w *world) exit() {
@@ -306,6 +351,9 @@ func (w *world) settle() {
 func TestMachineHoldsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, rapid.Bool().Draw(t, "preload"))
+		w.state.rules.budgeted = rapid.Bool().Draw(t, "budgeted")
+		w.state.rules.pin = rapid.Bool().Draw(t, "pin")
+		w.state.rules.idleTTL = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "idle_ttl")
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			w.oneOf(w.possible(), "event")
 		}
@@ -314,7 +362,7 @@ func TestMachineHoldsItsPromises(t *testing.T) {
 			t.Fatalf("calls %v got no answer: %+v", w.open, w.state)
 		}
 		s := w.state
-		if s.wants() && s.declared == declaredKnown && s.blocked == nil && s.process != shared.ProcessFailed && !s.stuck && !s.status.Ready() {
+		if s.wants() && s.declared == declaredKnown && s.blocked == nil && (s.process != shared.ProcessFailed || s.resumes) && !s.stuck && !s.status.Ready() {
 			t.Fatalf("a wanted slot is not resident in the end: %+v", s)
 		}
 
@@ -332,7 +380,7 @@ func TestMachineHoldsItsPromises(t *testing.T) {
 
 // The old state must stay what it was: the owner compares the two.
 func TestStepLeavesTheOldStateAlone(t *testing.T) {
-	s := newSlotState(3, time.Minute, false)
+	s := newSlotState(testRules(3), false)
 	s, _ = step(s, evDeclared{})
 	for id := range callID(3) {
 		s, _ = step(s, evAcquire{call: id + 1})

@@ -46,10 +46,20 @@ func TestMachineTranscripts(t *testing.T) {
 	}
 }
 
+// testRules restarts so often within a minute, and finds a worker wedged after 20 s.
+func testRules(attempts int) slotRules {
+	return slotRules{
+		restart:    shared.RestartPolicy{Attempts: attempts, Interval: time.Minute, Delay: time.Second, MaxDelay: time.Minute, Mode: shared.RestartDelay},
+		wedgeAfter: 20 * time.Second,
+		step:       10 * time.Second,
+	}
+}
+
 // play runs the events of a transcript and writes it anew.
 func play(t *testing.T, text string) string {
 	var out strings.Builder
-	s := newSlotState(2, 30*time.Second, false)
+	s := newSlotState(testRules(2), false)
+	s.rules.restart.Mode = shared.RestartFail
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for lines.Scan() {
 		line := lines.Text()
@@ -59,6 +69,15 @@ func play(t *testing.T, text string) string {
 			continue
 		case isEvent && command == "preload":
 			s.wanted = true
+			fmt.Fprintln(&out, line)
+		case isEvent && command == "budgeted":
+			s.rules.budgeted = true
+			fmt.Fprintln(&out, line)
+		case isEvent && command == "idle-ttl":
+			s.rules.idleTTL = time.Minute
+			fmt.Fprintln(&out, line)
+		case isEvent && command == "mode delay":
+			s.rules.restart.Mode = shared.RestartDelay
 			fmt.Fprintln(&out, line)
 		case isEvent:
 			before := s
@@ -92,6 +111,7 @@ func sketch(s slotState) string {
 	}{
 		{"wanted", s.wanted}, {"cancelling", s.cancelling}, {"stopping", s.stopping}, {"restart", s.restart},
 		{"stuck", s.stuck}, {"drop-host", s.dropHost}, {"closing", s.closing}, {"finished", s.finished}, {"blocked", s.blocked != nil},
+		{"resumes", s.resumes}, {"claims", s.claim == claimOpen}, {"gave its claim up", s.claim == claimGivenUp}, {"room", s.room},
 	} {
 		if f.on {
 			b.WriteString(", " + f.name)
@@ -164,7 +184,7 @@ func parseEvent(t *testing.T, s slotState, command string) event {
 	case "acquire":
 		return evAcquire{call: call(), onMiss: shared.OnMiss(arg(2))}
 	case "release":
-		return evRelease{epoch: ep}
+		return evRelease{epoch: ep, now: now}
 	case "prepare":
 		return evPrepare{call: call()}
 	case "evict":
@@ -174,13 +194,27 @@ func parseEvent(t *testing.T, s slotState, command string) event {
 	case "left":
 		return evLeft{call: call()}
 	case "launched":
-		return evLaunched{epoch: ep}
+		return evLaunched{epoch: ep, now: now}
 	case "launch-failed":
 		return evLaunchFailed{epoch: ep, now: now, err: failure()}
 	case "exited":
 		return evExited{epoch: ep, now: now, err: refusal(shared.KindWorkerLost, "signal killed")}
 	case "stopped":
 		return evStopped{epoch: ep}
+	case "room":
+		return evRoom{}
+	case "no-room":
+		return evNoRoom{err: refusal(shared.KindUnavailable, "host memory is short"), urgent: arg(1) == "urgent"}
+	case "reclaim":
+		return evReclaim{dropHost: arg(1) == "drop-host"}
+	case "idle":
+		return evIdle{now: now}
+	case "beat":
+		return evBeat{epoch: ep, now: now, progress: uint64(number(t, arg(1))), busy: arg(2) == "busy"}
+	case "watch":
+		return evWatch{now: now}
+	case "cut-off":
+		return evCutOff{epoch: ep, err: refusal(shared.KindUnavailable, "the socket is gone")}
 	case "unreachable":
 		return evUnreachable{epoch: ep}
 	case "prefetched":

@@ -41,8 +41,7 @@ const (
 // slotState is everything that decides what a slot does next. It is a value:
 // step gives a new one and leaves the old one as it was.
 type slotState struct {
-	attempts int           // restarts in a row before the process counts as failed
-	healthy  time.Duration // residence after which earlier crashes are forgotten
+	rules slotRules
 
 	status  shared.SlotStatus
 	process shared.ProcessState
@@ -71,19 +70,45 @@ type slotState struct {
 	closing    bool
 	finished   bool
 
-	cause         *shared.Error // why the slot itself is ending its process
-	crashes       int           // in a row
-	residentSince time.Time
+	cause   *shared.Error // why the slot itself is ending its process
+	window  time.Time     // when the present interval of restarts began
+	crashes int           // in that interval
+	resumes bool          // the failed process is tried again when the interval is over
+
+	claim claimState
+	room  bool      // there is room in the budgets for all that the slot needs
+	asked bool      // by a request that did not wait
+	since time.Time // when it last became resident
+	used  time.Time // the end of its last use
+
+	heard    time.Time // the last sign of life
+	moved    time.Time // the last time that the worker got on, or had nothing to do
+	progress uint64    // its counter then
+}
+
+// slotRules is what a slot's declaration says about its life.
+type slotRules struct {
+	restart shared.RestartPolicy
+	// wedgeAfter is how long a worker may give no sign of life, or not get on with
+	// the work it has; 0 means for ever.
+	wedgeAfter time.Duration
+	// step is how much longer than that it may not get on although it answers.
+	step time.Duration
+	// budgeted says that there are budgets to ask for room in.
+	budgeted bool
+	// pin keeps the slot from being evicted for another one.
+	pin bool
+	// idleTTL is after which time without use it is evicted; 0 means never.
+	idleTTL time.Duration
 }
 
 // newSlotState is a declared slot before anything is known or done.
-func newSlotState(attempts int, healthy time.Duration, preload bool) slotState {
+func newSlotState(rules slotRules, preload bool) slotState {
 	return slotState{
-		attempts: attempts,
-		healthy:  healthy,
-		status:   shared.SlotEmpty,
-		process:  shared.ProcessStopped,
-		wanted:   preload,
+		rules:   rules,
+		status:  shared.SlotEmpty,
+		process: shared.ProcessStopped,
+		wanted:  preload,
 	}
 }
 
@@ -126,7 +151,21 @@ type (
 		onMiss shared.OnMiss
 	}
 	// evRelease: a lease came back.
-	evRelease struct{ epoch epoch }
+	evRelease struct {
+		epoch epoch
+		now   time.Time
+	}
+	// evRoom: the ledger has reserved what the slot needs.
+	evRoom struct{}
+	// evNoRoom: it has not, and says why; urgent is what the claim was.
+	evNoRoom struct {
+		err    *shared.Error
+		urgent bool
+	}
+	// evReclaim: another slot needs what this one holds and does not use.
+	evReclaim struct{ dropHost bool }
+	// evIdle: the time has come to look how long the slot was not used.
+	evIdle struct{ now time.Time }
 	// evPrepare: an operator wants the slot resident.
 	evPrepare struct{ call callID }
 	// evEvict: an operator wants the device buffers freed.
@@ -139,7 +178,10 @@ type (
 	// evLeft: a caller does not wait any more.
 	evLeft struct{ call callID }
 	// evLaunched: the process answers.
-	evLaunched struct{ epoch epoch }
+	evLaunched struct {
+		epoch epoch
+		now   time.Time
+	}
 	// evLaunchFailed: there is no process.
 	evLaunchFailed struct {
 		epoch epoch
@@ -155,6 +197,20 @@ type (
 	// evStopped: the attempt to end the process is over; without an evExited
 	// before it, the process is still there.
 	evStopped struct{ epoch epoch }
+	// evBeat: the worker gave a sign of life, and says whether it has requests.
+	evBeat struct {
+		epoch    epoch
+		now      time.Time
+		progress uint64
+		busy     bool
+	}
+	// evWatch: the time has come to look whether the worker still gets on.
+	evWatch struct{ now time.Time }
+	// evCutOff: the worker answers, but nobody could connect to it again.
+	evCutOff struct {
+		epoch epoch
+		err   *shared.Error
+	}
 	// evUnreachable: a request found that the process does not answer any more.
 	evUnreachable struct{ epoch epoch }
 	// evPrefetched: the host buffer is filled.
@@ -200,6 +256,13 @@ func (evLaunchFailed) isEvent()  {}
 func (evExited) isEvent()        {}
 func (evStopped) isEvent()       {}
 func (evUnreachable) isEvent()   {}
+func (evRoom) isEvent()          {}
+func (evNoRoom) isEvent()        {}
+func (evReclaim) isEvent()       {}
+func (evIdle) isEvent()          {}
+func (evBeat) isEvent()          {}
+func (evWatch) isEvent()         {}
+func (evCutOff) isEvent()        {}
 func (evPrefetched) isEvent()    {}
 func (evActivated) isEvent()     {}
 func (evPrepareFailed) isEvent() {}
@@ -217,11 +280,19 @@ type (
 	actLaunch struct{ epoch epoch }
 	// actCancelLaunch gives up the start that is going on.
 	actCancelLaunch struct{}
-	// actStop ends the process; with drain set, requests may end first.
+	// actStop ends the process; with drain set, requests may end first, with kill
+	// set it is not asked.
 	actStop struct {
 		epoch epoch
 		drain bool
+		kill  bool
 	}
+	// actClaim asks the ledger for room; one answer comes.
+	actClaim struct{ urgent bool }
+	// actUnclaim says that the room is not wanted any more.
+	actUnclaim struct{}
+	// actDecline says that what the ledger asks back is in use.
+	actDecline struct{}
 	// actPrefetch fills the host buffer.
 	actPrefetch struct{ epoch epoch }
 	// actActivate builds the device buffers.
@@ -249,6 +320,8 @@ type (
 	// actStartBackoff arms the timer that evBackoffOver comes from, or arms it
 	// anew. A timer is never disarmed: when it fires late, nothing happens.
 	actStartBackoff struct{ crashes int }
+	// actAwaitInterval arms the same timer for the end of the restarts' interval.
+	actAwaitInterval struct{ rest time.Duration }
 	// actStartEvictTimer arms the timer that evEvictDeadline comes from, or arms
 	// it anew.
 	actStartEvictTimer struct{}
@@ -274,6 +347,10 @@ func (actGrant) isAction()             {}
 func (actDone) isAction()              {}
 func (actRefuse) isAction()            {}
 func (actStartBackoff) isAction()      {}
+func (actClaim) isAction()             {}
+func (actUnclaim) isAction()           {}
+func (actDecline) isAction()           {}
+func (actAwaitInterval) isAction()     {}
 func (actStartEvictTimer) isAction()   {}
 func (actCancelLeases) isAction()      {}
 func (actFault) isAction()             {}

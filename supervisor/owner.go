@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,14 +32,21 @@ type owner struct {
 	delays     *backoff.ExponentialBackOff
 	backoff    alarm
 	evictBy    alarm
+	watch      alarm // for a worker that does not get on
+	pulse      alarm // for the next heartbeat
+	idle       alarm // for a slot that nobody uses
 
 	identity   shared.Identity
 	modelBytes int64
-	hosts      int // host buffers made so far, for their names
+	need       amount  // estimated, and once it has been resident measured
+	grants     int     // of room, heard of
+	said       holding // to the ledger
+	hosts      int     // host buffers made so far, for their names
 	host       shared.PrefetchResult
 	device     shared.ActivateResult
 	progress   shared.Progress
 	stages     stages
+	lastExit   string
 	stale      bool // the view lacks something
 	log        hclog.Logger
 }
@@ -60,6 +66,20 @@ func (a *alarm) stop() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
+	a.at = time.Time{}
+}
+
+// setAt is for a moment; zero means none. It does nothing when that is the
+// moment already.
+func (a *alarm) setAt(at time.Time) {
+	switch {
+	case at.Equal(a.at):
+	case at.IsZero():
+		a.stop()
+	default:
+		a.set(time.Until(at))
+		a.at = at
+	}
 }
 
 func (a *alarm) fired() <-chan time.Time {
@@ -70,10 +90,15 @@ func (a *alarm) fired() <-chan time.Time {
 }
 
 func newOwner(s *slot) *owner {
-	p := s.env.restart
+	p := s.spec.Restart
+	if p == (shared.RestartPolicy{}) {
+		p = s.env.restart
+	}
 	o := &owner{
-		slot:   s,
-		state:  newSlotState(p.Attempts, p.Healthy, s.spec.Preload),
+		slot: s,
+		state: newSlotState(slotRules{
+			restart: p, wedgeAfter: s.env.wedgeAfter, budgeted: s.env.accountant != nil, pin: s.spec.Pin, idleTTL: s.spec.IdleTTL,
+		}, s.spec.Preload),
 		calls:  map[callID]*call{},
 		leases: map[*lease]struct{}{},
 		log:    s.env.log.With("slot", s.spec.SlotID),
@@ -98,6 +123,14 @@ func (o *owner) run() {
 			o.queue = append(o.queue, message{ev: evBackoffOver{}})
 		case <-o.evictBy.fired():
 			o.queue = append(o.queue, message{ev: evEvictDeadline{}})
+		case <-o.watch.fired():
+			o.watch.at = time.Time{} // so that it can be set anew for the same moment
+			o.queue = append(o.queue, message{ev: evWatch{now: time.Now()}})
+		case <-o.idle.fired():
+			o.idle.at = time.Time{}
+			o.queue = append(o.queue, message{ev: evIdle{now: time.Now()}})
+		case <-o.pulse.fired():
+			o.beat()
 		}
 		for len(o.queue) > 0 {
 			m := o.queue[0]
@@ -109,8 +142,12 @@ func (o *owner) run() {
 			o.publish()
 		}
 	}
-	o.backoff.stop()
-	o.evictBy.stop()
+	for _, a := range []*alarm{&o.backoff, &o.evictBy, &o.watch, &o.pulse, &o.idle} {
+		a.stop()
+	}
+	if o.slot.env.accountant != nil {
+		o.slot.env.accountant.close(o.slot.spec.SlotID)
+	}
 	for l := range o.leases {
 		l.cancel(shuttingDown())
 	}
@@ -164,6 +201,8 @@ func (o *owner) take(m message) {
 	var actions []action
 	o.state, actions = step(before, m.ev)
 	o.forget()
+	o.rearm()
+	o.account() // before an action makes a claim
 	o.logChange(before, m.ev)
 	o.publish() // first, so that whoever gets an answer sees the state it tells of
 	for _, a := range actions {
@@ -184,7 +223,7 @@ func (o *owner) takeBack(c *call) {
 			a.lease.once.Do(func() {
 				a.lease.cancel(nil)
 				delete(o.leases, a.lease)
-				o.queue = append(o.queue, message{ev: evRelease{epoch: a.lease.epoch}})
+				o.queue = append(o.queue, message{ev: evRelease{epoch: a.lease.epoch, now: time.Now()}})
 			})
 		}
 	default:
@@ -208,6 +247,8 @@ func (o *owner) forget() {
 func (o *owner) exit() message {
 	info := o.proc.Exit()
 	o.proc, o.exited = nil, nil
+	o.lastExit = info.String()
+	o.pulse.stop()
 	if o.stopWork != nil {
 		o.stopWork()
 	}
@@ -230,6 +271,14 @@ func (o *owner) perform(a action) {
 		o.stopLaunch()
 	case actStop:
 		o.stop(a)
+	case actClaim:
+		o.tell(shared.Progress{Stage: "room"})
+		o.slot.env.accountant.claim(claim{slotID: o.slot.spec.SlotID, need: o.need, urgent: a.urgent})
+	case actUnclaim:
+		o.slot.env.accountant.unclaim(o.slot.spec.SlotID)
+	case actDecline:
+		o.slot.env.accountant.decline(o.slot.spec.SlotID)
+		o.said = holding{grants: -1} // it is told anew when the slot is idle again
 	case actPrefetch:
 		o.prefetch(a.epoch)
 	case actActivate:
@@ -249,6 +298,10 @@ func (o *owner) perform(a action) {
 			o.delays.Reset()
 		}
 		o.backoff.set(o.delays.NextBackOff())
+		o.showResume()
+	case actAwaitInterval:
+		o.backoff.set(a.rest)
+		o.showResume()
 	case actStartEvictTimer:
 		o.evictBy.set(o.slot.env.drainTimeout)
 	case actCancelLeases:
@@ -288,7 +341,7 @@ func (o *owner) refusal(err *shared.Error) error {
 		return e
 	}
 	switch {
-	case o.state.process == shared.ProcessBackoff:
+	case o.state.process == shared.ProcessBackoff || o.state.process == shared.ProcessFailed && o.state.resumes:
 		e.RetryAfter = max(time.Until(o.backoff.at), time.Millisecond)
 	case e.Kind == shared.KindPending:
 		e.RetryAfter = o.stages.retryAfter()
@@ -327,7 +380,11 @@ func (o *owner) publish() {
 		InFlight:      st.inFlight(),
 		Progress:      o.progress,
 		OnMiss:        s.OnMiss,
+		Exit:          o.lastExit,
+		Pin:           s.Pin,
+		ReplicaOf:     s.ReplicaOf,
 	}
+	o.showResume()
 	if o.proc != nil {
 		info.PID = o.proc.PID()
 	}
@@ -349,6 +406,10 @@ func (o *owner) publish() {
 		info.DeviceBufferID, info.DeviceBytes = o.device.DeviceBufferID, o.device.DeviceBytes
 		info.ContextTokens = o.device.ContextTokens
 	}
+	if o.slot.env.accountant != nil {
+		h := o.held()
+		info.HostHeld, info.DeviceHeld = h.host, h.device
+	}
 	if st.lastErr != nil {
 		info.LastError, info.LogTail = st.lastErr.Text(), st.lastErr.LogTail
 	}
@@ -357,28 +418,11 @@ func (o *owner) publish() {
 	o.slot.env.changed()
 }
 
-// logChange writes one line for a change of status and one for a change of the
-// process. A slot that goes from request to request is not news.
-func (o *owner) logChange(before slotState, ev event) {
-	after := &o.state
-	if before.process != after.process {
-		o.log.Info("process changed", o.because(ev, "from", before.process, "to", after.process, "epoch", after.epoch)...)
+// showResume makes visible when the next process is started.
+func (o *owner) showResume() {
+	var at time.Time
+	if o.state.process == shared.ProcessBackoff || o.state.process == shared.ProcessFailed && o.state.resumes {
+		at = o.backoff.at
 	}
-	if before.status != after.status {
-		level, enabled := hclog.Info, o.log.IsInfo
-		if before.status.Ready() && after.status.Ready() {
-			level, enabled = hclog.Debug, o.log.IsDebug
-		}
-		if enabled() {
-			o.log.Log(level, "slot changed", o.because(ev, "from", before.status, "to", after.status)...)
-		}
-	}
-	if before.lastErr != after.lastErr && after.lastErr != nil {
-		o.log.Warn("slot failed", o.because(ev, "error", after.lastErr.Text())...)
-	}
-}
-
-func (o *owner) because(ev event, args ...any) []any {
-	name := strings.TrimPrefix(fmt.Sprintf("%T", ev), "supervisor.ev")
-	return append(args, "cause", strings.ToLower(name))
+	o.slot.resumes.Store(&at)
 }

@@ -49,8 +49,9 @@ func (o *owner) launch(ep epoch) {
 			return message{ev: evLaunchFailed{epoch: ep, now: time.Now(), err: shared.AsError(err, "launch", id)}}
 		}
 		end := time.Now()
-		return message{ev: evLaunched{epoch: ep}, note: func(o *owner) {
+		return message{ev: evLaunched{epoch: ep, now: end}, note: func(o *owner) {
 			o.proc, o.exited = p, p.Done()
+			o.pulse.set(o.slot.env.heartbeat)
 			o.stages.mark(stageSpawn, start, end)
 		}}
 	})
@@ -67,6 +68,9 @@ func (o *owner) stop(a actStop) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(o.ctx), drain+stopGrace)
 	o.running.Go(func() {
 		defer cancel()
+		if a.kill {
+			p.Kill()
+		}
 		p.Stop(ctx, drain)
 		select {
 		case <-p.Done(): // the owner sees it by itself
@@ -152,6 +156,7 @@ func (o *owner) activate(ep epoch) {
 		return message{ev: evActivated{epoch: ep, now: end}, note: func(o *owner) {
 			if o.state.present(ep, workActivate) {
 				o.device = res
+				o.need = amount{host: o.host.HostBytes, device: res.DeviceBytes}
 				o.stages.activated(start, end, res)
 			}
 		}}

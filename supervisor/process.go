@@ -19,6 +19,11 @@ type Process interface {
 	Done() <-chan struct{}
 	// Exit says how the process ended. It is valid once Done is closed.
 	Exit() ExitInfo
+	// Reachable reports why nobody could connect to the worker any more, or nil.
+	// It looks at files only and does not wait.
+	Reachable() error
+	// Kill sends SIGKILL to the process's group and returns at once.
+	Kill()
 	// Stop asks the worker to drain for that long, then ends it politely, then
 	// sends SIGKILL to its group. It returns when Done is closed or ctx has
 	// ended, and never blocks for longer than its deadlines.
@@ -36,6 +41,9 @@ type Launcher interface {
 type ExitInfo struct {
 	Code   int    // exit code; -1 when a signal ended it or it is not known
 	Signal string // the signal that ended it, such as "killed"; empty otherwise
+	// Crash is the signal that made it end itself, such as SIGABRT: a Go program
+	// catches it, writes down where it was and exits.
+	Crash string
 	// LogTail is the end of the worker's log: the failed assertion or the last
 	// engine error when there is one, and the last lines.
 	LogTail []string
@@ -45,6 +53,9 @@ type ExitInfo struct {
 func (e ExitInfo) String() string {
 	if e.Signal != "" {
 		return "signal " + e.Signal
+	}
+	if e.Crash != "" {
+		return fmt.Sprintf("signal %s, exit code %d", e.Crash, e.Code)
 	}
 	return fmt.Sprintf("exit code %d", e.Code)
 }

@@ -48,3 +48,24 @@ func parseProcStat(text string) (state, ticks string, err error) {
 	}
 	return fields[stateField], fields[startField], nil
 }
+
+// residentBytes is the memory of a process that is in RAM now, 0 when that is
+// not known.
+func residentBytes(pid int) int64 {
+	if pid == 0 {
+		return 0
+	}
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -53,7 +54,9 @@ type names struct {
 	slots   map[string]int
 	aliases map[string]int
 	models  map[string][]int
-	all     []int
+	// replicas is the slots that were declared together, by the name of that.
+	replicas map[string][]int
+	all      []int
 }
 
 func newRegistry(slots []*slot, aliases map[string]string) *registry {
@@ -62,12 +65,16 @@ func newRegistry(slots []*slot, aliases map[string]string) *registry {
 		aliases: make(map[string]int, len(aliases)),
 		models:  make(map[string][]int, len(slots)),
 	}
+	n.replicas = map[string][]int{}
 	declarations := make([]declaration, len(slots))
 	for i, s := range slots {
 		declarations[i].slot = s
 		n.slots[s.spec.SlotID] = i
 		n.models[s.spec.Model] = append(n.models[s.spec.Model], i)
 		n.all = append(n.all, i)
+		if of := s.spec.ReplicaOf; of != "" {
+			n.replicas[of] = append(n.replicas[of], i)
+		}
 	}
 	for alias, slotID := range aliases {
 		n.aliases[alias] = n.slots[slotID]
@@ -135,22 +142,30 @@ func (r *registry) learn(ctx context.Context, c change) {
 // route finds the slots of an identity: one map read.
 func (s *snapshot) route(id shared.Identity) *group { return s.groups[id] }
 
-// slotNamed finds one slot by its id or an alias.
-func (s *snapshot) slotNamed(op, name string) (int, error) {
+// slotsNamed finds slots by an id, an alias, or the name that they were declared
+// under together.
+func (s *snapshot) slotsNamed(op, name string) ([]int, error) {
 	if i, ok := s.names.slots[name]; ok {
-		return i, nil
+		return []int{i}, nil
+	}
+	if is, ok := s.names.replicas[name]; ok {
+		return is, nil
 	}
 	if i, ok := s.names.aliases[name]; ok {
-		return i, nil
+		if of := s.slots[i].slot.spec.ReplicaOf; of != "" {
+			return s.names.replicas[of], nil
+		}
+		return []int{i}, nil
 	}
-	return 0, s.unknownName(op, "slot_id", name)
+	return nil, s.unknownName(op, "slot_id", name)
 }
 
 // aliasList is alias to slot id, for people.
 func (s *snapshot) aliasList() map[string]string {
 	out := make(map[string]string, len(s.names.aliases))
 	for alias, i := range s.names.aliases {
-		out[alias] = s.slots[i].slot.spec.SlotID
+		spec := s.slots[i].slot.spec
+		out[alias] = cmp.Or(spec.ReplicaOf, spec.SlotID)
 	}
 	return out
 }

@@ -81,16 +81,21 @@ func (s *snapshot) target(req shared.Requirement, d *declaration) target {
 func (s *snapshot) named(req shared.Requirement) ([]int, error) {
 	candidates := s.names.all
 	if req.SlotID != "" {
-		i, err := s.slotNamed("resolve", req.SlotID)
+		is, err := s.slotsNamed("resolve", req.SlotID)
 		if err != nil {
 			return nil, err
 		}
-		candidates = []int{i}
+		candidates = is
 	}
 	if req.Model == "" {
 		return candidates, nil
 	}
 	byModel := s.names.models[req.Model]
+	for _, i := range s.names.replicas[req.Model] {
+		if !slices.Contains(byModel, i) {
+			byModel = append(slices.Clip(byModel), i)
+		}
+	}
 	if i, ok := s.names.slots[req.Model]; ok && !slices.Contains(byModel, i) {
 		byModel = append(slices.Clip(byModel), i)
 	}
@@ -104,7 +109,7 @@ func (s *snapshot) named(req shared.Requirement) ([]int, error) {
 		return byModel, nil
 	}
 	if slices.Contains(byModel, candidates[0]) {
-		return candidates, nil
+		return candidates, nil // replicas have one model
 	}
 	d := &s.slots[candidates[0]]
 	return nil, &shared.Error{
@@ -291,6 +296,9 @@ func (s *snapshot) unknownName(op, field, name string) error {
 	}
 	for known, i := range s.names.aliases {
 		add(known, i)
+	}
+	for known, is := range s.names.replicas {
+		add(known, is[0])
 	}
 	if field == "model" {
 		for known, is := range s.names.models {

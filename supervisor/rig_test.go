@@ -47,6 +47,9 @@ func newRig(t *testing.T, cfg Config, setUp func(*rig)) *rig {
 		r.files.models[spec.ModelPath] = fakeModel{precision: precision, digest: fmt.Sprintf("%x", sha256.Sum256([]byte(name)))}
 	}
 	cfg.Launcher = r.launcher
+	if cfg.WedgeAfter == 0 {
+		cfg.WedgeAfter = time.Hour // fakes do not count their progress
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}

@@ -24,13 +24,18 @@ type slot struct {
 
 	resident atomic.Pointer[shared.Worker] // nil unless the slot can run requests
 	load     atomic.Pointer[shared.SlotLoad]
+	memory   atomic.Int64
+	resumes  atomic.Pointer[time.Time] // when the next process is started; zero when there is one, or none will be
 }
 
 // slotEnv is what all slots of a supervisor share.
 type slotEnv struct {
 	launcher     Launcher
-	restart      RestartPolicy
+	restart      shared.RestartPolicy
 	drainTimeout time.Duration
+	heartbeat    time.Duration
+	wedgeAfter   time.Duration
+	accountant   *accountant // nil without budgets
 	log          hclog.Logger
 	calls        atomic.Uint64
 	changed      func() // never blocks
@@ -81,7 +86,7 @@ type lease struct {
 func (l *lease) release() {
 	l.once.Do(func() {
 		l.cancel(nil)
-		l.slot.post(message{ev: evRelease{epoch: l.epoch}, note: func(o *owner) { delete(o.leases, l) }})
+		l.slot.post(message{ev: evRelease{epoch: l.epoch, now: time.Now()}, note: func(o *owner) { delete(o.leases, l) }})
 	})
 }
 
@@ -185,12 +190,17 @@ func (s *slot) restart(ctx context.Context) error {
 }
 
 // declare tells the slot what it is, or why it cannot be.
-func (s *slot) declare(id shared.Identity, bytes int64, err *shared.Error) {
+func (s *slot) declare(id shared.Identity, need amount, err *shared.Error) {
 	s.post(message{ev: evDeclared{err: err}, note: func(o *owner) {
-		o.identity, o.modelBytes = id, bytes
+		o.identity, o.modelBytes, o.need = id, need.host, need
+		o.state.rules.step = time.Duration((need.host+need.device)/fillRate) * time.Second
 		o.progress = shared.Progress{}
 	}})
 }
+
+// fillRate is how many bytes a second a worker gets through at least, be it to
+// fill memory or to compute one step with them.
+const fillRate = 32 << 20
 
 // redeclare tells the slot that its identity is being read anew.
 func (s *slot) redeclare() { s.post(message{ev: evRedeclare{}}) }
@@ -210,6 +220,10 @@ func (s *slot) close() { s.post(message{ev: evClose{}}) }
 // info is the slot as it was after its latest change.
 func (s *slot) info() shared.SlotInfo {
 	info := *s.view.Load()
+	info.ResidentBytes = s.memory.Load()
+	if at := s.resumes.Load(); at != nil && !at.IsZero() {
+		info.RetryAfter = max(time.Until(*at), time.Millisecond)
+	}
 	if load := s.load.Load(); load != nil && s.resident.Load() != nil {
 		info.Load = *load
 	}

@@ -15,6 +15,7 @@ import (
 // testEnv is what one slot needs, with fakes.
 func testEnv(l Launcher, changed func()) *slotEnv {
 	return &slotEnv{
+		heartbeat: time.Second, wedgeAfter: time.Hour,
 		launcher: l, restart: Config{}.withDefaults().Restart, drainTimeout: time.Second,
 		log: hclog.NewNullLogger(), changed: changed,
 	}
@@ -34,7 +35,7 @@ func rawCall(s *slot, newEvent func(callID) event) *call {
 func TestLeaseGrantedToACallerThatLeftComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSlot(rigSlot("a", "story", "Q8_0"), testEnv(newFakeLauncher(), func() {}))
-		s.declare(identityOf("story", "Q8_0"), 1, nil)
+		s.declare(identityOf("story", "Q8_0"), amount{host: 1}, nil)
 		c := rawCall(s, func(id callID) event { return evAcquire{call: id} })
 		synctest.Wait()
 		if info := s.info(); info.Status != shared.SlotActive || info.InFlight != 1 || len(c.answer) != 1 {
@@ -53,7 +54,7 @@ func TestLeaseGrantedToACallerThatLeftComesBack(t *testing.T) {
 func TestLeaseIsGivenBackOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSlot(rigSlot("a", "story", "Q8_0"), testEnv(newFakeLauncher(), func() {}))
-		s.declare(identityOf("story", "Q8_0"), 1, nil)
+		s.declare(identityOf("story", "Q8_0"), amount{host: 1}, nil)
 		first, err := s.acquire(t.Context(), "", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +91,7 @@ func TestViewIsThereBeforeTheAnswer(t *testing.T) {
 		})
 		s = newSlot(rigSlot("a", "story", "Q8_0"), env)
 		waiting.Store(rawCall(s, func(id callID) event { return evPrepare{call: id} }))
-		s.declare(identityOf("story", "Q8_0"), 1, nil)
+		s.declare(identityOf("story", "Q8_0"), amount{host: 1}, nil)
 		if <-early {
 			t.Error("the answer came before the view")
 		}
@@ -144,7 +145,7 @@ func TestExitEndsWhatWasRunning(t *testing.T) {
 			}
 		}
 		s := newSlot(rigSlot("a", "story", "Q8_0"), testEnv(l, func() {}))
-		s.declare(identityOf("story", "Q8_0"), 1, nil)
+		s.declare(identityOf("story", "Q8_0"), amount{host: 1}, nil)
 		prepared := make(chan error, 1)
 		go func() { prepared <- s.prepare(t.Context(), nil) }()
 		synctest.Wait()

@@ -43,7 +43,7 @@ func storm(t *testing.T, seed uint64) {
 			rigSlot("a", "story", "Q8_0"), rigSlot("b", "story", "F16"),
 			rigSlot("r/0", "tale", "Q8_0"), rigSlot("r/1", "tale", "Q8_0"),
 		},
-		Restart:      RestartPolicy{Attempts: 1000, Delay: 5 * time.Millisecond, MaxDelay: 20 * time.Millisecond, Healthy: time.Second},
+		Restart:      shared.RestartPolicy{Attempts: 1000, Interval: time.Minute, Delay: 5 * time.Millisecond, MaxDelay: 20 * time.Millisecond, Mode: shared.RestartDelay},
 		DrainTimeout: 300 * time.Millisecond,
 	}
 	cfg.Slots[1].Preload = true

@@ -11,11 +11,12 @@ import (
 
 // Supervisor serves requests on declared slots.
 type Supervisor struct {
-	cfg      Config
-	slots    []*slot
-	registry *registry
-	declarer *declarer
-	watchers *broadcast
+	cfg        Config
+	slots      []*slot
+	registry   *registry
+	declarer   *declarer
+	watchers   *broadcast
+	accountant *accountant // nil without budgets
 
 	ctx    context.Context // of the background work; ends when Close begins
 	cancel context.CancelFunc
@@ -41,11 +42,22 @@ func newSupervisor(cfg Config, files modelFiles) (*Supervisor, error) {
 		launcher:     cfg.Launcher,
 		restart:      cfg.Restart,
 		drainTimeout: cfg.DrainTimeout,
+		heartbeat:    cfg.Heartbeat,
+		wedgeAfter:   cfg.WedgeAfter,
 		log:          cfg.Logger,
 		changed:      s.watchers.notify,
 	}
+	if len(cfg.Budgets) > 0 {
+		env.accountant = newAccountant(cfg.Budgets, cfg.MinResidency)
+		s.accountant = env.accountant
+		s.running.Go(func() { env.accountant.run(s.ctx) })
+	}
 	for _, spec := range cfg.Slots {
-		s.slots = append(s.slots, newSlot(spec, env))
+		sl := newSlot(spec, env)
+		if env.accountant != nil {
+			env.accountant.open(spec, sl)
+		}
+		s.slots = append(s.slots, sl)
 	}
 	s.registry = newRegistry(s.slots, cfg.Aliases)
 	s.running.Go(func() { s.registry.run(s.ctx) })

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/firstframe/firstframe/hcl"
 	"github.com/firstframe/firstframe/shared"
 	"github.com/firstframe/firstframe/testdata/models"
 )
@@ -93,7 +94,7 @@ func (a *app) withStack(ctx context.Context, stateDir string, slots []shared.Slo
 	if a.frontend != nil {
 		return run(a.frontend)
 	}
-	s, err := a.startStack(ctx, stackConfig{stateDir: stateDir, slots: slots, logger: hclog.NewNullLogger(), drain: demoDrain})
+	s, err := a.startStack(ctx, stackConfig{stateDir: stateDir, slots: slots, logger: hclog.NewNullLogger(), life: hcl.Life{DrainTimeout: demoDrain}})
 	if err != nil {
 		return err
 	}

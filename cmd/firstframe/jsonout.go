@@ -158,6 +158,17 @@ type slotJSON struct {
 	Parallel          int    `json:"parallel"`
 	InFlight          int    `json:"in_flight"`
 	OnMiss            string `json:"on_miss"`
+	// Exit is how the last process that ended by itself did so.
+	Exit string `json:"exit"`
+	// RetryAfterMS is when the next process is started, 0 when none will be.
+	RetryAfterMS int64  `json:"retry_after_ms"`
+	Pin          bool   `json:"pin"`
+	ReplicaOf    string `json:"replica_of,omitempty"`
+	// What the slot holds of the budgets, 0 without any.
+	HostHeld   int64 `json:"host_held"`
+	DeviceHeld int64 `json:"device_held"`
+	// ResidentBytes is the memory that the system counts for the process.
+	ResidentBytes int64 `json:"resident_bytes"`
 	// Progress is null when nothing is being prepared.
 	SequencesRunning int       `json:"sequences_running"`
 	SequencesWaiting int       `json:"sequences_waiting"`
@@ -193,6 +204,8 @@ func toSlotJSON(s shared.SlotInfo) slotJSON {
 		SequencesRunning: s.Load.SequencesRunning, SequencesWaiting: s.Load.SequencesWaiting,
 		KVTokensUsed: s.Load.KVTokensUsed, KVTokensTotal: s.Load.KVTokensTotal,
 		Pages: toPagesJSON(s.Load.Pages),
+		Exit:  s.Exit, RetryAfterMS: s.RetryAfter.Milliseconds(), Pin: s.Pin, ReplicaOf: s.ReplicaOf,
+		HostHeld: s.HostHeld, DeviceHeld: s.DeviceHeld, ResidentBytes: s.ResidentBytes,
 	}
 	if s.Progress != (shared.Progress{}) {
 		p := progressJSON(s.Progress)

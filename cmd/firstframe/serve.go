@@ -3,16 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"github.com/firstframe/firstframe/shared"
 )
-
-// serveDrain is how long running requests may go on after Ctrl-C.
-const serveDrain = 5 * time.Second
 
 func (a *app) serveCmd() *cobra.Command {
 	var path, level string
@@ -45,7 +41,7 @@ func (a *app) serve(ctx context.Context, path string, logger hclog.Logger) (err 
 		stateDir = a.statePath()
 	}
 	s, err := a.startStack(ctx, stackConfig{
-		stateDir: stateDir, slots: cfg.Slots, aliases: cfg.Aliases, logger: logger, drain: serveDrain,
+		stateDir: stateDir, slots: cfg.Slots, aliases: cfg.Aliases, logger: logger, life: cfg.Life,
 	})
 	if err != nil {
 		return err

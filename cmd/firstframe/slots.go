@@ -15,10 +15,20 @@ import (
 type slotsJSON struct {
 	Slots   []slotJSON        `json:"slots"`
 	Aliases map[string]string `json:"aliases"`
+	Budgets []budgetJSON      `json:"budgets"`
+}
+
+type budgetJSON struct {
+	Device string `json:"device"`
+	Limit  int64  `json:"limit"`
+	Held   int64  `json:"held"`
 }
 
 func toSlotsJSON(l shared.SlotList) slotsJSON {
-	doc := slotsJSON{Slots: []slotJSON{}, Aliases: l.Aliases}
+	doc := slotsJSON{Slots: []slotJSON{}, Aliases: l.Aliases, Budgets: []budgetJSON{}}
+	for _, b := range l.Budgets {
+		doc.Budgets = append(doc.Budgets, budgetJSON(b))
+	}
 	if doc.Aliases == nil {
 		doc.Aliases = map[string]string{}
 	}
@@ -94,6 +104,9 @@ func slotTable(w io.Writer, l shared.SlotList) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	for _, b := range l.Budgets {
+		fmt.Fprintf(w, "%s memory: %s of %s held\n", b.Device, humanize.IBytes(uint64(b.Held)), humanize.IBytes(uint64(b.Limit)))
 	}
 	for _, s := range l.Slots {
 		if s.LastError != "" {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/firstframe/firstframe/hcl"
 	"github.com/firstframe/firstframe/shared"
 	"github.com/firstframe/firstframe/supervisor"
 )
 
-// closeTimeout bounds the end of a supervisor with all its workers. Requests
-// that still run get most of it.
-const closeTimeout = 20 * time.Second
+// closeMargin is what the end of a supervisor with all its workers may take
+// beyond the time that running requests are given.
+const closeMargin = 15 * time.Second
 
 // stackConfig is a supervisor to be started in this process.
 type stackConfig struct {
@@ -21,8 +22,7 @@ type stackConfig struct {
 	slots    []shared.SlotSpec
 	aliases  map[string]string
 	logger   hclog.Logger
-	// drain is how long requests may go on when their slot stops.
-	drain time.Duration
+	life     hcl.Life
 }
 
 // stack is a running supervisor with everything below and around it.
@@ -32,6 +32,7 @@ type stack struct {
 	launcher *supervisor.WorkerLauncher
 	endpoint *supervisor.Endpoint
 	reaped   []supervisor.Reaped
+	patience time.Duration // for close
 }
 
 // startStack opens the state directory, clears up what an earlier supervisor
@@ -41,7 +42,7 @@ func (a *app) startStack(ctx context.Context, cfg stackConfig) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stack{}
+	s := &stack{patience: cfg.life.DrainTimeout + closeMargin}
 	if err := s.start(ctx, cfg, engineDir); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -64,7 +65,8 @@ func (s *stack) start(ctx context.Context, cfg stackConfig, engineDir string) er
 	}
 	s.Supervisor, err = supervisor.New(supervisor.Config{
 		Slots: cfg.slots, Aliases: cfg.aliases, Launcher: s.launcher, StateDir: s.state.Path(),
-		Logger: cfg.logger, DrainTimeout: cfg.drain,
+		Logger: cfg.logger, DrainTimeout: cfg.life.DrainTimeout, WedgeAfter: cfg.life.WedgeAfter, Heartbeat: cfg.life.Heartbeat,
+		Budgets: cfg.life.Budgets, MinResidency: minResidency(cfg.life.MinResidency),
 	})
 	if err != nil {
 		return err
@@ -73,9 +75,18 @@ func (s *stack) start(ctx context.Context, cfg stackConfig, engineDir string) er
 	return err
 }
 
-// close ends what was started, in reverse order and within closeTimeout.
+// minResidency passes on that a slot may be evicted at once: to the supervisor,
+// 0 means its default.
+func minResidency(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// close ends what was started, in reverse order and within a bounded time.
 func (s *stack) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	var errs []error
 	if s.Supervisor != nil {

@@ -186,6 +186,10 @@ type slotDoc struct {
 	Restarts  int    `json:"restarts"`
 	LastError string `json:"last_error"`
 	InFlight  int    `json:"in_flight"`
+	Exit      string
+	LogTail   []string `json:"log_tail"`
+
+	RetryAfterMS int64 `json:"retry_after_ms"`
 }
 
 func (s *server) slots() map[string]slotDoc {
@@ -237,7 +241,12 @@ type answer struct {
 	Text     string
 	SlotID   string `json:"slot_id"`
 	Identity struct{ Precision string }
-	Error    *struct{ Kind, Message, Field string }
+	Error    *struct {
+		Kind, Message, Field string
+
+		RetryAfterMS int64    `json:"retry_after_ms"`
+		LogTail      []string `json:"log_tail"`
+	}
 }
 
 func (s *server) ask(slot string) answer {

@@ -35,6 +35,12 @@ func spec(t testing.TB, id, file string, transfer shared.Transfer) shared.SlotSp
 // its plugin-RPC endpoint like by the command line.
 func attached(t testing.TB, specs ...shared.SlotSpec) shared.Frontend {
 	t.Helper()
+	return attachedTo(t, supervisor.Config{Slots: specs})
+}
+
+// attachedTo is attached with more of the supervisor's configuration.
+func attachedTo(t testing.TB, cfg supervisor.Config) shared.Frontend {
+	t.Helper()
 	dir, err := os.MkdirTemp(program.short, "a")
 	if err != nil {
 		t.Fatal(err)
@@ -49,9 +55,8 @@ func attached(t testing.TB, specs ...shared.SlotSpec) shared.Frontend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := supervisor.New(supervisor.Config{
-		Slots: specs, Launcher: launcher, StateDir: state.Path(), Logger: hclog.NewNullLogger(), DrainTimeout: time.Second,
-	})
+	cfg.Launcher, cfg.StateDir, cfg.Logger, cfg.DrainTimeout = launcher, state.Path(), hclog.NewNullLogger(), time.Second
+	s, err := supervisor.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

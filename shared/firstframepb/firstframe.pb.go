@@ -289,6 +289,10 @@ type SlotSpec struct {
 	PagesSalt         string                 `protobuf:"bytes,19,opt,name=pages_salt,json=pagesSalt,proto3" json:"pages_salt,omitempty"`
 	Queue             int32                  `protobuf:"varint,20,opt,name=queue,proto3" json:"queue,omitempty"`
 	DeadlineNs        int64                  `protobuf:"varint,21,opt,name=deadline_ns,json=deadlineNs,proto3" json:"deadline_ns,omitempty"`
+	Pin               bool                   `protobuf:"varint,22,opt,name=pin,proto3" json:"pin,omitempty"`
+	IdleTtlNs         int64                  `protobuf:"varint,23,opt,name=idle_ttl_ns,json=idleTtlNs,proto3" json:"idle_ttl_ns,omitempty"`
+	Restart           *RestartPolicy         `protobuf:"bytes,24,opt,name=restart,proto3" json:"restart,omitempty"`
+	ReplicaOf         string                 `protobuf:"bytes,25,opt,name=replica_of,json=replicaOf,proto3" json:"replica_of,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -470,6 +474,110 @@ func (x *SlotSpec) GetDeadlineNs() int64 {
 	return 0
 }
 
+func (x *SlotSpec) GetPin() bool {
+	if x != nil {
+		return x.Pin
+	}
+	return false
+}
+
+func (x *SlotSpec) GetIdleTtlNs() int64 {
+	if x != nil {
+		return x.IdleTtlNs
+	}
+	return 0
+}
+
+func (x *SlotSpec) GetRestart() *RestartPolicy {
+	if x != nil {
+		return x.Restart
+	}
+	return nil
+}
+
+func (x *SlotSpec) GetReplicaOf() string {
+	if x != nil {
+		return x.ReplicaOf
+	}
+	return ""
+}
+
+type RestartPolicy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempts      int32                  `protobuf:"varint,1,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	IntervalNs    int64                  `protobuf:"varint,2,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`
+	DelayNs       int64                  `protobuf:"varint,3,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
+	MaxDelayNs    int64                  `protobuf:"varint,4,opt,name=max_delay_ns,json=maxDelayNs,proto3" json:"max_delay_ns,omitempty"`
+	Mode          string                 `protobuf:"bytes,5,opt,name=mode,proto3" json:"mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestartPolicy) Reset() {
+	*x = RestartPolicy{}
+	mi := &file_firstframe_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestartPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestartPolicy) ProtoMessage() {}
+
+func (x *RestartPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestartPolicy.ProtoReflect.Descriptor instead.
+func (*RestartPolicy) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RestartPolicy) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *RestartPolicy) GetIntervalNs() int64 {
+	if x != nil {
+		return x.IntervalNs
+	}
+	return 0
+}
+
+func (x *RestartPolicy) GetDelayNs() int64 {
+	if x != nil {
+		return x.DelayNs
+	}
+	return 0
+}
+
+func (x *RestartPolicy) GetMaxDelayNs() int64 {
+	if x != nil {
+		return x.MaxDelayNs
+	}
+	return 0
+}
+
+func (x *RestartPolicy) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
 type PrefetchPlan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ModelRevision string                 `protobuf:"bytes,1,opt,name=model_revision,json=modelRevision,proto3" json:"model_revision,omitempty"`
@@ -483,7 +591,7 @@ type PrefetchPlan struct {
 
 func (x *PrefetchPlan) Reset() {
 	*x = PrefetchPlan{}
-	mi := &file_firstframe_proto_msgTypes[4]
+	mi := &file_firstframe_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -495,7 +603,7 @@ func (x *PrefetchPlan) String() string {
 func (*PrefetchPlan) ProtoMessage() {}
 
 func (x *PrefetchPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[4]
+	mi := &file_firstframe_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -508,7 +616,7 @@ func (x *PrefetchPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefetchPlan.ProtoReflect.Descriptor instead.
 func (*PrefetchPlan) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{4}
+	return file_firstframe_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PrefetchPlan) GetModelRevision() string {
@@ -554,7 +662,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_firstframe_proto_msgTypes[5]
+	mi := &file_firstframe_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +674,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[5]
+	mi := &file_firstframe_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +687,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{5}
+	return file_firstframe_proto_rawDescGZIP(), []int{6}
 }
 
 type WorkerInfo struct {
@@ -594,7 +702,7 @@ type WorkerInfo struct {
 
 func (x *WorkerInfo) Reset() {
 	*x = WorkerInfo{}
-	mi := &file_firstframe_proto_msgTypes[6]
+	mi := &file_firstframe_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +714,7 @@ func (x *WorkerInfo) String() string {
 func (*WorkerInfo) ProtoMessage() {}
 
 func (x *WorkerInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[6]
+	mi := &file_firstframe_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +727,7 @@ func (x *WorkerInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerInfo.ProtoReflect.Descriptor instead.
 func (*WorkerInfo) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{6}
+	return file_firstframe_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WorkerInfo) GetPid() int64 {
@@ -661,7 +769,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_firstframe_proto_msgTypes[7]
+	mi := &file_firstframe_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +781,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[7]
+	mi := &file_firstframe_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +794,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{7}
+	return file_firstframe_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Progress) GetStage() string {
@@ -721,7 +829,7 @@ type PrefetchRequest struct {
 
 func (x *PrefetchRequest) Reset() {
 	*x = PrefetchRequest{}
-	mi := &file_firstframe_proto_msgTypes[8]
+	mi := &file_firstframe_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +841,7 @@ func (x *PrefetchRequest) String() string {
 func (*PrefetchRequest) ProtoMessage() {}
 
 func (x *PrefetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[8]
+	mi := &file_firstframe_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +854,7 @@ func (x *PrefetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefetchRequest.ProtoReflect.Descriptor instead.
 func (*PrefetchRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{8}
+	return file_firstframe_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PrefetchRequest) GetSpec() *SlotSpec {
@@ -783,7 +891,7 @@ type PrefetchReply struct {
 
 func (x *PrefetchReply) Reset() {
 	*x = PrefetchReply{}
-	mi := &file_firstframe_proto_msgTypes[9]
+	mi := &file_firstframe_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +903,7 @@ func (x *PrefetchReply) String() string {
 func (*PrefetchReply) ProtoMessage() {}
 
 func (x *PrefetchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[9]
+	mi := &file_firstframe_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +916,7 @@ func (x *PrefetchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefetchReply.ProtoReflect.Descriptor instead.
 func (*PrefetchReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{9}
+	return file_firstframe_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PrefetchReply) GetItem() isPrefetchReply_Item {
@@ -869,7 +977,7 @@ type PrefetchResult struct {
 
 func (x *PrefetchResult) Reset() {
 	*x = PrefetchResult{}
-	mi := &file_firstframe_proto_msgTypes[10]
+	mi := &file_firstframe_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -881,7 +989,7 @@ func (x *PrefetchResult) String() string {
 func (*PrefetchResult) ProtoMessage() {}
 
 func (x *PrefetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[10]
+	mi := &file_firstframe_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -894,7 +1002,7 @@ func (x *PrefetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefetchResult.ProtoReflect.Descriptor instead.
 func (*PrefetchResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{10}
+	return file_firstframe_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PrefetchResult) GetHostBufferId() string {
@@ -969,7 +1077,7 @@ type ActivateRequest struct {
 
 func (x *ActivateRequest) Reset() {
 	*x = ActivateRequest{}
-	mi := &file_firstframe_proto_msgTypes[11]
+	mi := &file_firstframe_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -981,7 +1089,7 @@ func (x *ActivateRequest) String() string {
 func (*ActivateRequest) ProtoMessage() {}
 
 func (x *ActivateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[11]
+	mi := &file_firstframe_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -994,7 +1102,7 @@ func (x *ActivateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateRequest.ProtoReflect.Descriptor instead.
 func (*ActivateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{11}
+	return file_firstframe_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ActivateRequest) GetExpected() *Identity {
@@ -1020,7 +1128,7 @@ type ActivateResult struct {
 
 func (x *ActivateResult) Reset() {
 	*x = ActivateResult{}
-	mi := &file_firstframe_proto_msgTypes[12]
+	mi := &file_firstframe_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1140,7 @@ func (x *ActivateResult) String() string {
 func (*ActivateResult) ProtoMessage() {}
 
 func (x *ActivateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[12]
+	mi := &file_firstframe_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1153,7 @@ func (x *ActivateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateResult.ProtoReflect.Descriptor instead.
 func (*ActivateResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{12}
+	return file_firstframe_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ActivateResult) GetIdentity() *Identity {
@@ -1119,7 +1227,7 @@ type Requirement struct {
 
 func (x *Requirement) Reset() {
 	*x = Requirement{}
-	mi := &file_firstframe_proto_msgTypes[13]
+	mi := &file_firstframe_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1239,7 @@ func (x *Requirement) String() string {
 func (*Requirement) ProtoMessage() {}
 
 func (x *Requirement) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[13]
+	mi := &file_firstframe_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1252,7 @@ func (x *Requirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requirement.ProtoReflect.Descriptor instead.
 func (*Requirement) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{13}
+	return file_firstframe_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Requirement) GetSlotId() string {
@@ -1207,7 +1315,7 @@ type Resolution struct {
 
 func (x *Resolution) Reset() {
 	*x = Resolution{}
-	mi := &file_firstframe_proto_msgTypes[14]
+	mi := &file_firstframe_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1327,7 @@ func (x *Resolution) String() string {
 func (*Resolution) ProtoMessage() {}
 
 func (x *Resolution) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[14]
+	mi := &file_firstframe_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1340,7 @@ func (x *Resolution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resolution.ProtoReflect.Descriptor instead.
 func (*Resolution) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{14}
+	return file_firstframe_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Resolution) GetIdentity() *Identity {
@@ -1266,7 +1374,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_firstframe_proto_msgTypes[15]
+	mi := &file_firstframe_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1386,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[15]
+	mi := &file_firstframe_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1399,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{15}
+	return file_firstframe_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Message) GetRole() string {
@@ -1318,7 +1426,7 @@ type LogitBias struct {
 
 func (x *LogitBias) Reset() {
 	*x = LogitBias{}
-	mi := &file_firstframe_proto_msgTypes[16]
+	mi := &file_firstframe_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1438,7 @@ func (x *LogitBias) String() string {
 func (*LogitBias) ProtoMessage() {}
 
 func (x *LogitBias) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[16]
+	mi := &file_firstframe_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1451,7 @@ func (x *LogitBias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogitBias.ProtoReflect.Descriptor instead.
 func (*LogitBias) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{16}
+	return file_firstframe_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LogitBias) GetToken() int32 {
@@ -1378,7 +1486,7 @@ type Sampling struct {
 
 func (x *Sampling) Reset() {
 	*x = Sampling{}
-	mi := &file_firstframe_proto_msgTypes[17]
+	mi := &file_firstframe_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1498,7 @@ func (x *Sampling) String() string {
 func (*Sampling) ProtoMessage() {}
 
 func (x *Sampling) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[17]
+	mi := &file_firstframe_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1511,7 @@ func (x *Sampling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sampling.ProtoReflect.Descriptor instead.
 func (*Sampling) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{17}
+	return file_firstframe_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Sampling) GetTemperature() float32 {
@@ -1496,7 +1604,7 @@ type GenerateRequest struct {
 
 func (x *GenerateRequest) Reset() {
 	*x = GenerateRequest{}
-	mi := &file_firstframe_proto_msgTypes[18]
+	mi := &file_firstframe_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1616,7 @@ func (x *GenerateRequest) String() string {
 func (*GenerateRequest) ProtoMessage() {}
 
 func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[18]
+	mi := &file_firstframe_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1629,7 @@ func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateRequest.ProtoReflect.Descriptor instead.
 func (*GenerateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{18}
+	return file_firstframe_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GenerateRequest) GetRequestId() string {
@@ -1624,7 +1732,7 @@ type Phases struct {
 
 func (x *Phases) Reset() {
 	*x = Phases{}
-	mi := &file_firstframe_proto_msgTypes[19]
+	mi := &file_firstframe_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1744,7 @@ func (x *Phases) String() string {
 func (*Phases) ProtoMessage() {}
 
 func (x *Phases) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[19]
+	mi := &file_firstframe_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1757,7 @@ func (x *Phases) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phases.ProtoReflect.Descriptor instead.
 func (*Phases) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{19}
+	return file_firstframe_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Phases) GetRouteNs() int64 {
@@ -1721,7 +1829,7 @@ type ActivationDetail struct {
 
 func (x *ActivationDetail) Reset() {
 	*x = ActivationDetail{}
-	mi := &file_firstframe_proto_msgTypes[20]
+	mi := &file_firstframe_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +1841,7 @@ func (x *ActivationDetail) String() string {
 func (*ActivationDetail) ProtoMessage() {}
 
 func (x *ActivationDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[20]
+	mi := &file_firstframe_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +1854,7 @@ func (x *ActivationDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivationDetail.ProtoReflect.Descriptor instead.
 func (*ActivationDetail) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{20}
+	return file_firstframe_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ActivationDetail) GetSpawnNs() int64 {
@@ -1798,7 +1906,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_firstframe_proto_msgTypes[21]
+	mi := &file_firstframe_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1918,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[21]
+	mi := &file_firstframe_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1931,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{21}
+	return file_firstframe_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Chunk) GetSlotId() string {
@@ -1872,7 +1980,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +1992,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +2005,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{22}
+	return file_firstframe_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Usage) GetPromptTokens() int32 {
@@ -1942,7 +2050,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2062,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2075,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{23}
+	return file_firstframe_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Result) GetSlotId() string {
@@ -2067,7 +2175,7 @@ type GenerateReply struct {
 
 func (x *GenerateReply) Reset() {
 	*x = GenerateReply{}
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2187,7 @@ func (x *GenerateReply) String() string {
 func (*GenerateReply) ProtoMessage() {}
 
 func (x *GenerateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2200,7 @@ func (x *GenerateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateReply.ProtoReflect.Descriptor instead.
 func (*GenerateReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{24}
+	return file_firstframe_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GenerateReply) GetItem() isGenerateReply_Item {
@@ -2149,7 +2257,7 @@ type TokenizeRequest struct {
 
 func (x *TokenizeRequest) Reset() {
 	*x = TokenizeRequest{}
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2269,7 @@ func (x *TokenizeRequest) String() string {
 func (*TokenizeRequest) ProtoMessage() {}
 
 func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2282,7 @@ func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeRequest.ProtoReflect.Descriptor instead.
 func (*TokenizeRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{25}
+	return file_firstframe_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TokenizeRequest) GetRequirement() *Requirement {
@@ -2221,7 +2329,7 @@ type TokenizeResult struct {
 
 func (x *TokenizeResult) Reset() {
 	*x = TokenizeResult{}
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2341,7 @@ func (x *TokenizeResult) String() string {
 func (*TokenizeResult) ProtoMessage() {}
 
 func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2354,7 @@ func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeResult.ProtoReflect.Descriptor instead.
 func (*TokenizeResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{26}
+	return file_firstframe_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TokenizeResult) GetTokens() []int32 {
@@ -2268,7 +2376,7 @@ type ApplyTemplateRequest struct {
 
 func (x *ApplyTemplateRequest) Reset() {
 	*x = ApplyTemplateRequest{}
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2388,7 @@ func (x *ApplyTemplateRequest) String() string {
 func (*ApplyTemplateRequest) ProtoMessage() {}
 
 func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2401,7 @@ func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateRequest.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{27}
+	return file_firstframe_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ApplyTemplateRequest) GetRequirement() *Requirement {
@@ -2333,7 +2441,7 @@ type ApplyTemplateResult struct {
 
 func (x *ApplyTemplateResult) Reset() {
 	*x = ApplyTemplateResult{}
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2453,7 @@ func (x *ApplyTemplateResult) String() string {
 func (*ApplyTemplateResult) ProtoMessage() {}
 
 func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2466,7 @@ func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateResult.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{28}
+	return file_firstframe_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ApplyTemplateResult) GetPrompt() string {
@@ -2377,7 +2485,7 @@ type EvictWorkerRequest struct {
 
 func (x *EvictWorkerRequest) Reset() {
 	*x = EvictWorkerRequest{}
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2497,7 @@ func (x *EvictWorkerRequest) String() string {
 func (*EvictWorkerRequest) ProtoMessage() {}
 
 func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2510,7 @@ func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerRequest.ProtoReflect.Descriptor instead.
 func (*EvictWorkerRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{29}
+	return file_firstframe_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EvictWorkerRequest) GetDropHost() bool {
@@ -2422,7 +2530,7 @@ type EvictWorkerResult struct {
 
 func (x *EvictWorkerResult) Reset() {
 	*x = EvictWorkerResult{}
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2542,7 @@ func (x *EvictWorkerResult) String() string {
 func (*EvictWorkerResult) ProtoMessage() {}
 
 func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2555,7 @@ func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerResult.ProtoReflect.Descriptor instead.
 func (*EvictWorkerResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{30}
+	return file_firstframe_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EvictWorkerResult) GetDeviceBytesFreed() int64 {
@@ -2473,7 +2581,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2485,7 +2593,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2498,7 +2606,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{31}
+	return file_firstframe_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DrainRequest) GetDeadlineNs() int64 {
@@ -2517,7 +2625,7 @@ type DrainResult struct {
 
 func (x *DrainResult) Reset() {
 	*x = DrainResult{}
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2637,7 @@ func (x *DrainResult) String() string {
 func (*DrainResult) ProtoMessage() {}
 
 func (x *DrainResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2650,7 @@ func (x *DrainResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResult.ProtoReflect.Descriptor instead.
 func (*DrainResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{32}
+	return file_firstframe_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DrainResult) GetCancelled() int32 {
@@ -2560,7 +2668,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2680,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2693,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{33}
+	return file_firstframe_proto_rawDescGZIP(), []int{34}
 }
 
 type HeartbeatResult struct {
@@ -2599,7 +2707,7 @@ type HeartbeatResult struct {
 
 func (x *HeartbeatResult) Reset() {
 	*x = HeartbeatResult{}
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +2719,7 @@ func (x *HeartbeatResult) String() string {
 func (*HeartbeatResult) ProtoMessage() {}
 
 func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +2732,7 @@ func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResult.ProtoReflect.Descriptor instead.
 func (*HeartbeatResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{34}
+	return file_firstframe_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HeartbeatResult) GetProgress() uint64 {
@@ -2656,7 +2764,7 @@ type WorkerStatusRequest struct {
 
 func (x *WorkerStatusRequest) Reset() {
 	*x = WorkerStatusRequest{}
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2668,7 +2776,7 @@ func (x *WorkerStatusRequest) String() string {
 func (*WorkerStatusRequest) ProtoMessage() {}
 
 func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2681,7 +2789,7 @@ func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatusRequest.ProtoReflect.Descriptor instead.
 func (*WorkerStatusRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{35}
+	return file_firstframe_proto_rawDescGZIP(), []int{36}
 }
 
 type WorkerStatus struct {
@@ -2703,7 +2811,7 @@ type WorkerStatus struct {
 
 func (x *WorkerStatus) Reset() {
 	*x = WorkerStatus{}
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2715,7 +2823,7 @@ func (x *WorkerStatus) String() string {
 func (*WorkerStatus) ProtoMessage() {}
 
 func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2728,7 +2836,7 @@ func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatus.ProtoReflect.Descriptor instead.
 func (*WorkerStatus) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{36}
+	return file_firstframe_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WorkerStatus) GetSlotId() string {
@@ -2818,7 +2926,7 @@ type PageTier struct {
 
 func (x *PageTier) Reset() {
 	*x = PageTier{}
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +2938,7 @@ func (x *PageTier) String() string {
 func (*PageTier) ProtoMessage() {}
 
 func (x *PageTier) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +2951,7 @@ func (x *PageTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageTier.ProtoReflect.Descriptor instead.
 func (*PageTier) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{37}
+	return file_firstframe_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PageTier) GetPages() int64 {
@@ -2880,7 +2988,7 @@ type PageStats struct {
 
 func (x *PageStats) Reset() {
 	*x = PageStats{}
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +3000,7 @@ func (x *PageStats) String() string {
 func (*PageStats) ProtoMessage() {}
 
 func (x *PageStats) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +3013,7 @@ func (x *PageStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageStats.ProtoReflect.Descriptor instead.
 func (*PageStats) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{38}
+	return file_firstframe_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PageStats) GetOff() string {
@@ -2998,7 +3106,7 @@ type SlotLoad struct {
 
 func (x *SlotLoad) Reset() {
 	*x = SlotLoad{}
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3118,7 @@ func (x *SlotLoad) String() string {
 func (*SlotLoad) ProtoMessage() {}
 
 func (x *SlotLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3131,7 @@ func (x *SlotLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotLoad.ProtoReflect.Descriptor instead.
 func (*SlotLoad) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{39}
+	return file_firstframe_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SlotLoad) GetSequencesRunning() int32 {
@@ -3069,7 +3177,7 @@ type ListSlotsRequest struct {
 
 func (x *ListSlotsRequest) Reset() {
 	*x = ListSlotsRequest{}
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3081,7 +3189,7 @@ func (x *ListSlotsRequest) String() string {
 func (*ListSlotsRequest) ProtoMessage() {}
 
 func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3094,7 +3202,7 @@ func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSlotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSlotsRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{40}
+	return file_firstframe_proto_rawDescGZIP(), []int{41}
 }
 
 type SlotInfo struct {
@@ -3123,13 +3231,21 @@ type SlotInfo struct {
 	LogTail        []string               `protobuf:"bytes,22,rep,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`
 	ModelPath      string                 `protobuf:"bytes,23,opt,name=model_path,json=modelPath,proto3" json:"model_path,omitempty"`
 	Load           *SlotLoad              `protobuf:"bytes,24,opt,name=load,proto3" json:"load,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Exit           string                 `protobuf:"bytes,25,opt,name=exit,proto3" json:"exit,omitempty"`
+	// From when the message was made.
+	RetryAfterNs  int64  `protobuf:"varint,26,opt,name=retry_after_ns,json=retryAfterNs,proto3" json:"retry_after_ns,omitempty"`
+	Pin           bool   `protobuf:"varint,27,opt,name=pin,proto3" json:"pin,omitempty"`
+	ReplicaOf     string `protobuf:"bytes,28,opt,name=replica_of,json=replicaOf,proto3" json:"replica_of,omitempty"`
+	HostHeld      int64  `protobuf:"varint,29,opt,name=host_held,json=hostHeld,proto3" json:"host_held,omitempty"`
+	DeviceHeld    int64  `protobuf:"varint,30,opt,name=device_held,json=deviceHeld,proto3" json:"device_held,omitempty"`
+	ResidentBytes int64  `protobuf:"varint,31,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SlotInfo) Reset() {
 	*x = SlotInfo{}
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3141,7 +3257,7 @@ func (x *SlotInfo) String() string {
 func (*SlotInfo) ProtoMessage() {}
 
 func (x *SlotInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3154,7 +3270,7 @@ func (x *SlotInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotInfo.ProtoReflect.Descriptor instead.
 func (*SlotInfo) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{41}
+	return file_firstframe_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SlotInfo) GetSlotId() string {
@@ -3325,18 +3441,128 @@ func (x *SlotInfo) GetLoad() *SlotLoad {
 	return nil
 }
 
+func (x *SlotInfo) GetExit() string {
+	if x != nil {
+		return x.Exit
+	}
+	return ""
+}
+
+func (x *SlotInfo) GetRetryAfterNs() int64 {
+	if x != nil {
+		return x.RetryAfterNs
+	}
+	return 0
+}
+
+func (x *SlotInfo) GetPin() bool {
+	if x != nil {
+		return x.Pin
+	}
+	return false
+}
+
+func (x *SlotInfo) GetReplicaOf() string {
+	if x != nil {
+		return x.ReplicaOf
+	}
+	return ""
+}
+
+func (x *SlotInfo) GetHostHeld() int64 {
+	if x != nil {
+		return x.HostHeld
+	}
+	return 0
+}
+
+func (x *SlotInfo) GetDeviceHeld() int64 {
+	if x != nil {
+		return x.DeviceHeld
+	}
+	return 0
+}
+
+func (x *SlotInfo) GetResidentBytes() int64 {
+	if x != nil {
+		return x.ResidentBytes
+	}
+	return 0
+}
+
+type BudgetUse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	Limit         int64                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Held          int64                  `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetUse) Reset() {
+	*x = BudgetUse{}
+	mi := &file_firstframe_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetUse) ProtoMessage() {}
+
+func (x *BudgetUse) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
+func (*BudgetUse) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *BudgetUse) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *BudgetUse) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *BudgetUse) GetHeld() int64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
 type SlotList struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Slots []*SlotInfo            `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"`
 	// Alias name to slot id, fixed at load.
 	Aliases       map[string]string `protobuf:"bytes,2,rep,name=aliases,proto3" json:"aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Budgets       []*BudgetUse      `protobuf:"bytes,3,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SlotList) Reset() {
 	*x = SlotList{}
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +3574,7 @@ func (x *SlotList) String() string {
 func (*SlotList) ProtoMessage() {}
 
 func (x *SlotList) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +3587,7 @@ func (x *SlotList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotList.ProtoReflect.Descriptor instead.
 func (*SlotList) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{42}
+	return file_firstframe_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SlotList) GetSlots() []*SlotInfo {
@@ -3378,6 +3604,13 @@ func (x *SlotList) GetAliases() map[string]string {
 	return nil
 }
 
+func (x *SlotList) GetBudgets() []*BudgetUse {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
 type PrepareRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	SlotId        string                 `protobuf:"bytes,1,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
@@ -3387,7 +3620,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3399,7 +3632,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3412,7 +3645,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{43}
+	return file_firstframe_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PrepareRequest) GetSlotId() string {
@@ -3435,7 +3668,7 @@ type PrepareReply struct {
 
 func (x *PrepareReply) Reset() {
 	*x = PrepareReply{}
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3680,7 @@ func (x *PrepareReply) String() string {
 func (*PrepareReply) ProtoMessage() {}
 
 func (x *PrepareReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3693,7 @@ func (x *PrepareReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareReply.ProtoReflect.Descriptor instead.
 func (*PrepareReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{44}
+	return file_firstframe_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PrepareReply) GetItem() isPrepareReply_Item {
@@ -3514,7 +3747,7 @@ type EvictSlotRequest struct {
 
 func (x *EvictSlotRequest) Reset() {
 	*x = EvictSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3526,7 +3759,7 @@ func (x *EvictSlotRequest) String() string {
 func (*EvictSlotRequest) ProtoMessage() {}
 
 func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3539,7 +3772,7 @@ func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictSlotRequest.ProtoReflect.Descriptor instead.
 func (*EvictSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{45}
+	return file_firstframe_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *EvictSlotRequest) GetSlotId() string {
@@ -3565,7 +3798,7 @@ type RestartSlotRequest struct {
 
 func (x *RestartSlotRequest) Reset() {
 	*x = RestartSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3577,7 +3810,7 @@ func (x *RestartSlotRequest) String() string {
 func (*RestartSlotRequest) ProtoMessage() {}
 
 func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3590,7 +3823,7 @@ func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSlotRequest.ProtoReflect.Descriptor instead.
 func (*RestartSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{46}
+	return file_firstframe_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RestartSlotRequest) GetSlotId() string {
@@ -3625,7 +3858,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"candidates\x18\x06 \x03(\v2\x18.firstframe.v1.CandidateR\n" +
 	"candidates\x12$\n" +
 	"\x0eretry_after_ns\x18\a \x01(\x03R\fretryAfterNs\x12\x19\n" +
-	"\blog_tail\x18\b \x03(\tR\alogTail\"\xfd\x04\n" +
+	"\blog_tail\x18\b \x03(\tR\alogTail\"\x86\x06\n" +
 	"\bSlotSpec\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1d\n" +
@@ -3654,7 +3887,20 @@ const file_firstframe_proto_rawDesc = "" +
 	"pages_salt\x18\x13 \x01(\tR\tpagesSalt\x12\x14\n" +
 	"\x05queue\x18\x14 \x01(\x05R\x05queue\x12\x1f\n" +
 	"\vdeadline_ns\x18\x15 \x01(\x03R\n" +
-	"deadlineNs\"\xb8\x01\n" +
+	"deadlineNs\x12\x10\n" +
+	"\x03pin\x18\x16 \x01(\bR\x03pin\x12\x1e\n" +
+	"\vidle_ttl_ns\x18\x17 \x01(\x03R\tidleTtlNs\x126\n" +
+	"\arestart\x18\x18 \x01(\v2\x1c.firstframe.v1.RestartPolicyR\arestart\x12\x1d\n" +
+	"\n" +
+	"replica_of\x18\x19 \x01(\tR\treplicaOf\"\x9d\x01\n" +
+	"\rRestartPolicy\x12\x1a\n" +
+	"\battempts\x18\x01 \x01(\x05R\battempts\x12\x1f\n" +
+	"\vinterval_ns\x18\x02 \x01(\x03R\n" +
+	"intervalNs\x12\x19\n" +
+	"\bdelay_ns\x18\x03 \x01(\x03R\adelayNs\x12 \n" +
+	"\fmax_delay_ns\x18\x04 \x01(\x03R\n" +
+	"maxDelayNs\x12\x12\n" +
+	"\x04mode\x18\x05 \x01(\tR\x04mode\"\xb8\x01\n" +
 	"\fPrefetchPlan\x12%\n" +
 	"\x0emodel_revision\x18\x01 \x01(\tR\rmodelRevision\x12\x17\n" +
 	"\aslot_id\x18\x02 \x01(\tR\x06slotId\x12$\n" +
@@ -3880,7 +4126,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x0ekv_tokens_used\x18\x03 \x01(\x03R\fkvTokensUsed\x12&\n" +
 	"\x0fkv_tokens_total\x18\x04 \x01(\x03R\rkvTokensTotal\x12.\n" +
 	"\x05pages\x18\x05 \x01(\v2\x18.firstframe.v1.PageStatsR\x05pages\"\x12\n" +
-	"\x10ListSlotsRequest\"\xfb\x05\n" +
+	"\x10ListSlotsRequest\"\xcb\a\n" +
 	"\bSlotInfo\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x123\n" +
@@ -3909,10 +4155,24 @@ const file_firstframe_proto_rawDesc = "" +
 	"\blog_tail\x18\x16 \x03(\tR\alogTail\x12\x1d\n" +
 	"\n" +
 	"model_path\x18\x17 \x01(\tR\tmodelPath\x12+\n" +
-	"\x04load\x18\x18 \x01(\v2\x17.firstframe.v1.SlotLoadR\x04load\"\xb5\x01\n" +
+	"\x04load\x18\x18 \x01(\v2\x17.firstframe.v1.SlotLoadR\x04load\x12\x12\n" +
+	"\x04exit\x18\x19 \x01(\tR\x04exit\x12$\n" +
+	"\x0eretry_after_ns\x18\x1a \x01(\x03R\fretryAfterNs\x12\x10\n" +
+	"\x03pin\x18\x1b \x01(\bR\x03pin\x12\x1d\n" +
+	"\n" +
+	"replica_of\x18\x1c \x01(\tR\treplicaOf\x12\x1b\n" +
+	"\thost_held\x18\x1d \x01(\x03R\bhostHeld\x12\x1f\n" +
+	"\vdevice_held\x18\x1e \x01(\x03R\n" +
+	"deviceHeld\x12%\n" +
+	"\x0eresident_bytes\x18\x1f \x01(\x03R\rresidentBytes\"M\n" +
+	"\tBudgetUse\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\tR\x06device\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x12\n" +
+	"\x04held\x18\x03 \x01(\x03R\x04held\"\xe9\x01\n" +
 	"\bSlotList\x12-\n" +
 	"\x05slots\x18\x01 \x03(\v2\x17.firstframe.v1.SlotInfoR\x05slots\x12>\n" +
-	"\aaliases\x18\x02 \x03(\v2$.firstframe.v1.SlotList.AliasesEntryR\aaliases\x1a:\n" +
+	"\aaliases\x18\x02 \x03(\v2$.firstframe.v1.SlotList.AliasesEntryR\aaliases\x122\n" +
+	"\abudgets\x18\x03 \x03(\v2\x18.firstframe.v1.BudgetUseR\abudgets\x1a:\n" +
 	"\fAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\")\n" +
@@ -3964,144 +4224,148 @@ func file_firstframe_proto_rawDescGZIP() []byte {
 	return file_firstframe_proto_rawDescData
 }
 
-var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_firstframe_proto_goTypes = []any{
 	(*Identity)(nil),             // 0: firstframe.v1.Identity
 	(*Candidate)(nil),            // 1: firstframe.v1.Candidate
 	(*Error)(nil),                // 2: firstframe.v1.Error
 	(*SlotSpec)(nil),             // 3: firstframe.v1.SlotSpec
-	(*PrefetchPlan)(nil),         // 4: firstframe.v1.PrefetchPlan
-	(*DescribeRequest)(nil),      // 5: firstframe.v1.DescribeRequest
-	(*WorkerInfo)(nil),           // 6: firstframe.v1.WorkerInfo
-	(*Progress)(nil),             // 7: firstframe.v1.Progress
-	(*PrefetchRequest)(nil),      // 8: firstframe.v1.PrefetchRequest
-	(*PrefetchReply)(nil),        // 9: firstframe.v1.PrefetchReply
-	(*PrefetchResult)(nil),       // 10: firstframe.v1.PrefetchResult
-	(*ActivateRequest)(nil),      // 11: firstframe.v1.ActivateRequest
-	(*ActivateResult)(nil),       // 12: firstframe.v1.ActivateResult
-	(*Requirement)(nil),          // 13: firstframe.v1.Requirement
-	(*Resolution)(nil),           // 14: firstframe.v1.Resolution
-	(*Message)(nil),              // 15: firstframe.v1.Message
-	(*LogitBias)(nil),            // 16: firstframe.v1.LogitBias
-	(*Sampling)(nil),             // 17: firstframe.v1.Sampling
-	(*GenerateRequest)(nil),      // 18: firstframe.v1.GenerateRequest
-	(*Phases)(nil),               // 19: firstframe.v1.Phases
-	(*ActivationDetail)(nil),     // 20: firstframe.v1.ActivationDetail
-	(*Chunk)(nil),                // 21: firstframe.v1.Chunk
-	(*Usage)(nil),                // 22: firstframe.v1.Usage
-	(*Result)(nil),               // 23: firstframe.v1.Result
-	(*GenerateReply)(nil),        // 24: firstframe.v1.GenerateReply
-	(*TokenizeRequest)(nil),      // 25: firstframe.v1.TokenizeRequest
-	(*TokenizeResult)(nil),       // 26: firstframe.v1.TokenizeResult
-	(*ApplyTemplateRequest)(nil), // 27: firstframe.v1.ApplyTemplateRequest
-	(*ApplyTemplateResult)(nil),  // 28: firstframe.v1.ApplyTemplateResult
-	(*EvictWorkerRequest)(nil),   // 29: firstframe.v1.EvictWorkerRequest
-	(*EvictWorkerResult)(nil),    // 30: firstframe.v1.EvictWorkerResult
-	(*DrainRequest)(nil),         // 31: firstframe.v1.DrainRequest
-	(*DrainResult)(nil),          // 32: firstframe.v1.DrainResult
-	(*HeartbeatRequest)(nil),     // 33: firstframe.v1.HeartbeatRequest
-	(*HeartbeatResult)(nil),      // 34: firstframe.v1.HeartbeatResult
-	(*WorkerStatusRequest)(nil),  // 35: firstframe.v1.WorkerStatusRequest
-	(*WorkerStatus)(nil),         // 36: firstframe.v1.WorkerStatus
-	(*PageTier)(nil),             // 37: firstframe.v1.PageTier
-	(*PageStats)(nil),            // 38: firstframe.v1.PageStats
-	(*SlotLoad)(nil),             // 39: firstframe.v1.SlotLoad
-	(*ListSlotsRequest)(nil),     // 40: firstframe.v1.ListSlotsRequest
-	(*SlotInfo)(nil),             // 41: firstframe.v1.SlotInfo
-	(*SlotList)(nil),             // 42: firstframe.v1.SlotList
-	(*PrepareRequest)(nil),       // 43: firstframe.v1.PrepareRequest
-	(*PrepareReply)(nil),         // 44: firstframe.v1.PrepareReply
-	(*EvictSlotRequest)(nil),     // 45: firstframe.v1.EvictSlotRequest
-	(*RestartSlotRequest)(nil),   // 46: firstframe.v1.RestartSlotRequest
-	nil,                          // 47: firstframe.v1.PageStats.MissTokensEntry
-	nil,                          // 48: firstframe.v1.SlotList.AliasesEntry
+	(*RestartPolicy)(nil),        // 4: firstframe.v1.RestartPolicy
+	(*PrefetchPlan)(nil),         // 5: firstframe.v1.PrefetchPlan
+	(*DescribeRequest)(nil),      // 6: firstframe.v1.DescribeRequest
+	(*WorkerInfo)(nil),           // 7: firstframe.v1.WorkerInfo
+	(*Progress)(nil),             // 8: firstframe.v1.Progress
+	(*PrefetchRequest)(nil),      // 9: firstframe.v1.PrefetchRequest
+	(*PrefetchReply)(nil),        // 10: firstframe.v1.PrefetchReply
+	(*PrefetchResult)(nil),       // 11: firstframe.v1.PrefetchResult
+	(*ActivateRequest)(nil),      // 12: firstframe.v1.ActivateRequest
+	(*ActivateResult)(nil),       // 13: firstframe.v1.ActivateResult
+	(*Requirement)(nil),          // 14: firstframe.v1.Requirement
+	(*Resolution)(nil),           // 15: firstframe.v1.Resolution
+	(*Message)(nil),              // 16: firstframe.v1.Message
+	(*LogitBias)(nil),            // 17: firstframe.v1.LogitBias
+	(*Sampling)(nil),             // 18: firstframe.v1.Sampling
+	(*GenerateRequest)(nil),      // 19: firstframe.v1.GenerateRequest
+	(*Phases)(nil),               // 20: firstframe.v1.Phases
+	(*ActivationDetail)(nil),     // 21: firstframe.v1.ActivationDetail
+	(*Chunk)(nil),                // 22: firstframe.v1.Chunk
+	(*Usage)(nil),                // 23: firstframe.v1.Usage
+	(*Result)(nil),               // 24: firstframe.v1.Result
+	(*GenerateReply)(nil),        // 25: firstframe.v1.GenerateReply
+	(*TokenizeRequest)(nil),      // 26: firstframe.v1.TokenizeRequest
+	(*TokenizeResult)(nil),       // 27: firstframe.v1.TokenizeResult
+	(*ApplyTemplateRequest)(nil), // 28: firstframe.v1.ApplyTemplateRequest
+	(*ApplyTemplateResult)(nil),  // 29: firstframe.v1.ApplyTemplateResult
+	(*EvictWorkerRequest)(nil),   // 30: firstframe.v1.EvictWorkerRequest
+	(*EvictWorkerResult)(nil),    // 31: firstframe.v1.EvictWorkerResult
+	(*DrainRequest)(nil),         // 32: firstframe.v1.DrainRequest
+	(*DrainResult)(nil),          // 33: firstframe.v1.DrainResult
+	(*HeartbeatRequest)(nil),     // 34: firstframe.v1.HeartbeatRequest
+	(*HeartbeatResult)(nil),      // 35: firstframe.v1.HeartbeatResult
+	(*WorkerStatusRequest)(nil),  // 36: firstframe.v1.WorkerStatusRequest
+	(*WorkerStatus)(nil),         // 37: firstframe.v1.WorkerStatus
+	(*PageTier)(nil),             // 38: firstframe.v1.PageTier
+	(*PageStats)(nil),            // 39: firstframe.v1.PageStats
+	(*SlotLoad)(nil),             // 40: firstframe.v1.SlotLoad
+	(*ListSlotsRequest)(nil),     // 41: firstframe.v1.ListSlotsRequest
+	(*SlotInfo)(nil),             // 42: firstframe.v1.SlotInfo
+	(*BudgetUse)(nil),            // 43: firstframe.v1.BudgetUse
+	(*SlotList)(nil),             // 44: firstframe.v1.SlotList
+	(*PrepareRequest)(nil),       // 45: firstframe.v1.PrepareRequest
+	(*PrepareReply)(nil),         // 46: firstframe.v1.PrepareReply
+	(*EvictSlotRequest)(nil),     // 47: firstframe.v1.EvictSlotRequest
+	(*RestartSlotRequest)(nil),   // 48: firstframe.v1.RestartSlotRequest
+	nil,                          // 49: firstframe.v1.PageStats.MissTokensEntry
+	nil,                          // 50: firstframe.v1.SlotList.AliasesEntry
 }
 var file_firstframe_proto_depIdxs = []int32{
 	0,  // 0: firstframe.v1.Candidate.identity:type_name -> firstframe.v1.Identity
 	1,  // 1: firstframe.v1.Error.candidates:type_name -> firstframe.v1.Candidate
-	3,  // 2: firstframe.v1.PrefetchRequest.spec:type_name -> firstframe.v1.SlotSpec
-	4,  // 3: firstframe.v1.PrefetchRequest.plan:type_name -> firstframe.v1.PrefetchPlan
-	0,  // 4: firstframe.v1.PrefetchRequest.expected:type_name -> firstframe.v1.Identity
-	7,  // 5: firstframe.v1.PrefetchReply.progress:type_name -> firstframe.v1.Progress
-	10, // 6: firstframe.v1.PrefetchReply.result:type_name -> firstframe.v1.PrefetchResult
-	0,  // 7: firstframe.v1.ActivateRequest.expected:type_name -> firstframe.v1.Identity
-	0,  // 8: firstframe.v1.ActivateResult.identity:type_name -> firstframe.v1.Identity
-	0,  // 9: firstframe.v1.Resolution.identity:type_name -> firstframe.v1.Identity
-	16, // 10: firstframe.v1.Sampling.logit_bias:type_name -> firstframe.v1.LogitBias
-	13, // 11: firstframe.v1.GenerateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 12: firstframe.v1.GenerateRequest.identity:type_name -> firstframe.v1.Identity
-	15, // 13: firstframe.v1.GenerateRequest.messages:type_name -> firstframe.v1.Message
-	17, // 14: firstframe.v1.GenerateRequest.sampling:type_name -> firstframe.v1.Sampling
-	19, // 15: firstframe.v1.Chunk.phases:type_name -> firstframe.v1.Phases
-	7,  // 16: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
-	0,  // 17: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
-	22, // 18: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
-	19, // 19: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
-	20, // 20: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
-	21, // 21: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
-	23, // 22: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
-	13, // 23: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 24: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	13, // 25: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 26: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
-	15, // 27: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
-	0,  // 28: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
-	38, // 29: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
-	37, // 30: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
-	37, // 31: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
-	37, // 32: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
-	47, // 33: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
-	38, // 34: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
-	0,  // 35: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
-	7,  // 36: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
-	39, // 37: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
-	41, // 38: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
-	48, // 39: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
-	7,  // 40: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
-	41, // 41: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
-	5,  // 42: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
-	8,  // 43: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
-	11, // 44: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
-	18, // 45: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
-	25, // 46: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	27, // 47: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	29, // 48: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
-	31, // 49: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
-	33, // 50: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
-	35, // 51: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
-	40, // 52: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
-	40, // 53: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
-	13, // 54: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
-	18, // 55: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
-	43, // 56: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
-	45, // 57: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
-	46, // 58: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
-	25, // 59: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	27, // 60: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	6,  // 61: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
-	9,  // 62: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
-	12, // 63: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
-	24, // 64: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
-	26, // 65: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	28, // 66: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	30, // 67: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
-	32, // 68: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
-	34, // 69: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
-	36, // 70: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
-	42, // 71: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
-	42, // 72: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
-	14, // 73: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
-	24, // 74: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
-	44, // 75: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
-	41, // 76: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
-	41, // 77: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
-	26, // 78: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	28, // 79: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	61, // [61:80] is the sub-list for method output_type
-	42, // [42:61] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	4,  // 2: firstframe.v1.SlotSpec.restart:type_name -> firstframe.v1.RestartPolicy
+	3,  // 3: firstframe.v1.PrefetchRequest.spec:type_name -> firstframe.v1.SlotSpec
+	5,  // 4: firstframe.v1.PrefetchRequest.plan:type_name -> firstframe.v1.PrefetchPlan
+	0,  // 5: firstframe.v1.PrefetchRequest.expected:type_name -> firstframe.v1.Identity
+	8,  // 6: firstframe.v1.PrefetchReply.progress:type_name -> firstframe.v1.Progress
+	11, // 7: firstframe.v1.PrefetchReply.result:type_name -> firstframe.v1.PrefetchResult
+	0,  // 8: firstframe.v1.ActivateRequest.expected:type_name -> firstframe.v1.Identity
+	0,  // 9: firstframe.v1.ActivateResult.identity:type_name -> firstframe.v1.Identity
+	0,  // 10: firstframe.v1.Resolution.identity:type_name -> firstframe.v1.Identity
+	17, // 11: firstframe.v1.Sampling.logit_bias:type_name -> firstframe.v1.LogitBias
+	14, // 12: firstframe.v1.GenerateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 13: firstframe.v1.GenerateRequest.identity:type_name -> firstframe.v1.Identity
+	16, // 14: firstframe.v1.GenerateRequest.messages:type_name -> firstframe.v1.Message
+	18, // 15: firstframe.v1.GenerateRequest.sampling:type_name -> firstframe.v1.Sampling
+	20, // 16: firstframe.v1.Chunk.phases:type_name -> firstframe.v1.Phases
+	8,  // 17: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
+	0,  // 18: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
+	23, // 19: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
+	20, // 20: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
+	21, // 21: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
+	22, // 22: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
+	24, // 23: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
+	14, // 24: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 25: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	14, // 26: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 27: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
+	16, // 28: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
+	0,  // 29: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
+	39, // 30: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
+	38, // 31: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
+	38, // 32: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
+	38, // 33: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
+	49, // 34: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
+	39, // 35: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
+	0,  // 36: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
+	8,  // 37: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
+	40, // 38: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
+	42, // 39: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
+	50, // 40: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
+	43, // 41: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
+	8,  // 42: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
+	42, // 43: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
+	6,  // 44: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
+	9,  // 45: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
+	12, // 46: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
+	19, // 47: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
+	26, // 48: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	28, // 49: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	30, // 50: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
+	32, // 51: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
+	34, // 52: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
+	36, // 53: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
+	41, // 54: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
+	41, // 55: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
+	14, // 56: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
+	19, // 57: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
+	45, // 58: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
+	47, // 59: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
+	48, // 60: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
+	26, // 61: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	28, // 62: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	7,  // 63: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
+	10, // 64: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
+	13, // 65: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
+	25, // 66: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
+	27, // 67: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	29, // 68: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	31, // 69: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
+	33, // 70: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
+	35, // 71: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
+	37, // 72: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
+	44, // 73: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
+	44, // 74: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
+	15, // 75: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
+	25, // 76: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
+	46, // 77: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
+	42, // 78: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
+	42, // 79: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
+	27, // 80: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	29, // 81: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	63, // [63:82] is the sub-list for method output_type
+	44, // [44:63] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_firstframe_proto_init() }
@@ -4109,16 +4373,16 @@ func file_firstframe_proto_init() {
 	if File_firstframe_proto != nil {
 		return
 	}
-	file_firstframe_proto_msgTypes[9].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[10].OneofWrappers = []any{
 		(*PrefetchReply_Progress)(nil),
 		(*PrefetchReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[21].OneofWrappers = []any{}
-	file_firstframe_proto_msgTypes[24].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[22].OneofWrappers = []any{}
+	file_firstframe_proto_msgTypes[25].OneofWrappers = []any{
 		(*GenerateReply_Chunk)(nil),
 		(*GenerateReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[44].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[46].OneofWrappers = []any{
 		(*PrepareReply_Progress)(nil),
 		(*PrepareReply_Slot)(nil),
 	}
@@ -4128,7 +4392,7 @@ func file_firstframe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_firstframe_proto_rawDesc), len(file_firstframe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   49,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

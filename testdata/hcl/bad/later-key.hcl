@@ -1,5 +1,5 @@
 model "m" { path = "m.gguf" }
 slot "s" {
-  model    = model.m
-  replicas = 2
+  model      = model.m
+  memory_max = "4GiB"
 }
