@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/firstframe/firstframe/shared"
 )
 
 // guard is what every request passes: size, origin and headers.
@@ -18,7 +20,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a writer without deadlines has none to lift
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
-		if s.cfg.localOnly() && !isLoopback(hostName(r.Host)) {
+		if s.cfg.localOnly() && !shared.LoopbackHost(hostName(r.Host)) {
 			writeError(w, &httpError{status: http.StatusForbidden, code: "host_not_allowed",
 				message: "this server answers to loopback names only; set api_keys to use others"})
 			return
