@@ -18,7 +18,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.HTTPSpec = c.HTTPSpec.WithDefaults()
+	c.HTTPSpec = c.WithDefaults()
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}

@@ -90,7 +90,7 @@ func TestMetrics(t *testing.T) {
 
 func TestPageLoadsNothingFromElsewhere(t *testing.T) {
 	c := start(t, Config{}, &fake{})
-	for path, want := range map[string]string{"/": "text/html", "/page.js": "text/javascript", "/page.css": "text/css", "/icon.svg": "image/svg+xml"} {
+	for path, want := range map[string]string{"/": "text/html", "/page.js": "text/javascript", "/fall.js": "text/javascript", "/slots.js": "text/javascript", "/format.js": "text/javascript", "/page.css": "text/css", "/icon.svg": "image/svg+xml"} {
 		r := c.do("GET", path, "")
 		if r.status != 200 || !strings.HasPrefix(r.header.Get("Content-Type"), want) || !strings.Contains(r.header.Get("Content-Security-Policy"), "default-src 'self'") {
 			t.Errorf("%s: %d %v", path, r.status, r.header)

@@ -31,7 +31,7 @@ func New(cfg Config, frontend shared.Frontend) (*Server, error) {
 	cfg = cfg.withDefaults()
 	return &Server{
 		cfg: cfg, frontend: frontend, log: cfg.Logger,
-		metrics: newMetrics(frontend, cfg.Version), recent: newRecent(),
+		metrics: newMetrics(frontend, cfg.Version), recent: &recent{},
 		stopping: make(chan struct{}),
 		streams:  make(chan struct{}, cfg.MaxStreams),
 	}, nil
