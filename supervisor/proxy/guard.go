@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,15 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		if origin != "" && !allowed && !sameOrigin(r, origin) && r.Method != http.MethodGet {
 			writeError(w, &httpError{status: http.StatusForbidden, code: "origin_not_allowed",
 				message: "requests from this origin are not allowed; list it in cors"})
+			return
+		}
+		switch {
+		case r.ContentLength > s.cfg.MaxBody:
+			writeError(w, bodyTooLarge())
+			return
+		case path.Clean(r.URL.Path) != r.URL.Path || r.URL.Path == "*":
+			// The multiplexer would answer with a redirect to some other path.
+			unknownURL(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
