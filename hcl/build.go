@@ -23,6 +23,11 @@ type Config struct {
 	Slots    []shared.SlotSpec
 	Aliases  map[string]string
 	Life     Life
+	// HTTP is nil when no HTTP frontend is declared.
+	HTTP *shared.HTTPSpec
+	// LogLevel is empty when it is not set.
+	LogLevel string
+	LogJSON  bool
 	// ranges says where a slot's keys stand, for checks that need the model file.
 	ranges map[string]hcl.Range
 	texts  map[string][]byte
@@ -89,6 +94,8 @@ func (d *decoder) build(root *node, bases map[string]string) *Config {
 		d.unlocated("No slots", "The configuration declares no slot block, so there is nothing to serve.")
 	}
 	d.aliases(root, names, cfg)
+	cfg.HTTP = d.frontend(root, bases)
+	d.telemetry(root, cfg)
 	return cfg
 }
 

@@ -107,25 +107,25 @@ func Schema() Block {
 				}},
 			}},
 		}},
-		{Name: "frontend", Label: "kind", Many: true, Meaning: "an HTTP frontend", Later: true, Keys: []Key{
-			{Name: "listen", Type: typeString, Required: true, Meaning: "host:port", Later: true},
-			{Name: "api_keys", Type: typeStrings, Default: "none", Meaning: "keys that admit requests", Later: true},
-			{Name: "admin_keys", Type: typeStrings, Default: "none", Meaning: "keys that admit prepare, evict and restart", Later: true},
-			{Name: "insecure", Type: typeBool, Default: "false", Meaning: "allow another address than loopback without keys and TLS", Later: true},
-			{Name: "cors", Type: typeStrings, Default: "none", Meaning: "origins that browsers may call from", Later: true},
-			{Name: "max_body", Type: typeSize, Default: "8MiB", Meaning: "largest request body", Later: true},
-			{Name: "max_streams", Type: typeInt, Default: "512", Meaning: "requests answered at the same time", Later: true},
-			{Name: "write_timeout", Type: typeDuration, Default: "10s", Meaning: "longest wait for a client to take one write", Later: true},
+		{Name: "frontend", Label: "kind", Many: true, Meaning: "a frontend that serve starts and watches; the one kind is http", Keys: []Key{
+			{Name: "listen", Type: typeString, Default: "127.0.0.1:8080", Meaning: "host:port; another address than loopback needs api_keys and tls, or insecure"},
+			{Name: "api_keys", Type: typeStrings, Default: "none", Meaning: "keys that admit requests, best from env()"},
+			{Name: "admin_keys", Type: typeStrings, Default: "none", Meaning: "keys that admit prepare, evict and restart; without any keys a loopback address admits them"},
+			{Name: "insecure", Type: typeBool, Default: "false", Meaning: "allow another address than loopback without keys and TLS"},
+			{Name: "cors", Type: typeStrings, Default: "none", Meaning: "origins that browsers may call from"},
+			{Name: "max_body", Type: typeSize, Default: "8MiB", Meaning: "largest request body"},
+			{Name: "max_streams", Type: typeInt, Default: "512", Meaning: "requests answered at the same time"},
+			{Name: "write_timeout", Type: typeDuration, Default: "10s", Meaning: "longest wait for a client to take one write"},
 		}, Blocks: []Block{
-			{Name: "tls", Meaning: "serve HTTPS", Later: true, Keys: []Key{
-				{Name: "cert", Type: typeString, Required: true, Meaning: "certificate file", Later: true},
-				{Name: "key", Type: typeString, Required: true, Meaning: "key file", Later: true},
+			{Name: "tls", Meaning: "serve HTTPS", Keys: []Key{
+				{Name: "cert", Type: typeString, Required: true, Meaning: "certificate file, PEM, relative to this file's folder"},
+				{Name: "key", Type: typeString, Required: true, Meaning: "key file, PEM"},
 			}},
 		}},
-		{Name: "telemetry", Meaning: "logs and traces", Later: true, Keys: []Key{
+		{Name: "telemetry", Meaning: "logs and traces", Keys: []Key{
 			{Name: "otlp_endpoint", Type: typeString, Default: "none", Meaning: "where traces are sent", Later: true},
-			{Name: "log_level", Type: typeString, Default: "info", Meaning: "least level of log lines", Later: true},
-			{Name: "log_json", Type: typeBool, Default: "false", Meaning: "log lines as JSON", Later: true},
+			{Name: "log_level", Type: typeString, Default: "info", Meaning: "least level of log lines: trace, debug, info, warn, error or off"},
+			{Name: "log_json", Type: typeBool, Default: "false", Meaning: "log lines as JSON"},
 		}},
 		{Name: "model", Label: "name", Many: true, Meaning: "a model file", Keys: []Key{
 			{Name: "path", Type: typeString, Required: true, Meaning: "GGUF file, relative to this file's folder"},

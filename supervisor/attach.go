@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -24,6 +25,15 @@ import (
 // attachPatience bounds an Attach: a supervisor that is stopped accepts
 // connections and says nothing.
 const attachPatience = 5 * time.Second
+
+// redial is how long a connection that was lost is given up for before it is
+// tried again: a supervisor that is restarted takes the same address.
+func redial() grpc.ConnectParams {
+	return grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: time.Second},
+		MinConnectTimeout: attachPatience,
+	}
+}
 
 // Attach connects to the supervisor that runs in a state directory. The function
 // that comes back ends the connection, and nothing else.
@@ -55,7 +65,7 @@ func Attach(ctx context.Context, stateDir string, logger hclog.Logger) (shared.F
 			// Without it, go-plugin would kill the supervisor at the end.
 			Test: true,
 		},
-		GRPCDialOptions: append(shared.DialOptions(), grpc.WithContextDialer(a.dial)),
+		GRPCDialOptions: append(shared.DialOptions(), grpc.WithContextDialer(a.dial), grpc.WithConnectParams(redial())),
 		Logger:          hclog.NewNullLogger(),
 	})
 

@@ -20,31 +20,36 @@ const (
 )
 
 func (a *app) proxyCmd() *cobra.Command {
-	var cfg proxy.Config
-	var level string
+	var spec proxySpec
+	var inherit bool
 	cmd := &cobra.Command{
 		Use:   "proxy",
 		Short: "Answer HTTP clients for the running supervisor: OpenAI's API, a live page, metrics",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg.APIKeys = withEnv(cfg.APIKeys, envAPIKey)
-			cfg.AdminKeys = withEnv(cfg.AdminKeys, envAdminKey)
-			cfg.Version = shared.BuildVersion()
-			cfg.Logger = hclog.New(&hclog.LoggerOptions{
-				Name: "proxy", Output: a.errOut, Level: hclog.LevelFromString(level), Color: hclog.AutoColor, ColorHeaderOnly: true,
-			})
-			return a.proxy(cmd.Context(), cfg)
+			if inherit {
+				ctx, spec, listener, err := inherited(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.proxy(ctx, spec, listener)
+			}
+			spec.HTTP.APIKeys = withEnv(spec.HTTP.APIKeys, envAPIKey)
+			spec.HTTP.AdminKeys = withEnv(spec.HTTP.AdminKeys, envAdminKey)
+			return a.proxy(cmd.Context(), spec, nil)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&cfg.Listen, "listen", "127.0.0.1:8080", "address to listen on; port 0 takes a free one")
-	flags.StringArrayVar(&cfg.APIKeys, "api-key", nil, "key that admits requests; may be repeated (also $"+envAPIKey+")")
-	flags.StringArrayVar(&cfg.AdminKeys, "admin-key", nil, "key that admits prepare, evict and restart (also $"+envAdminKey+")")
-	flags.StringVar(&cfg.CertFile, "tls-cert", "", "certificate file, PEM")
-	flags.StringVar(&cfg.KeyFile, "tls-key", "", "key file of the certificate, PEM")
-	flags.BoolVar(&cfg.Insecure, "insecure", false, "allow an address other than loopback without keys and TLS")
-	flags.StringArrayVar(&cfg.CORS, "cors", nil, "origin that browsers may call from; may be repeated")
-	flags.StringVar(&level, "log-level", "info", "trace, debug, info, warn, error or off")
+	flags.StringVar(&spec.HTTP.Listen, "listen", shared.DefaultListen, "address to listen on; port 0 takes a free one")
+	flags.StringArrayVar(&spec.HTTP.APIKeys, "api-key", nil, "key that admits requests; may be repeated (also $"+envAPIKey+")")
+	flags.StringArrayVar(&spec.HTTP.AdminKeys, "admin-key", nil, "key that admits prepare, evict and restart (also $"+envAdminKey+")")
+	flags.StringVar(&spec.HTTP.CertFile, "tls-cert", "", "certificate file, PEM")
+	flags.StringVar(&spec.HTTP.KeyFile, "tls-key", "", "key file of the certificate, PEM")
+	flags.BoolVar(&spec.HTTP.Insecure, "insecure", false, "allow an address other than loopback without keys and TLS")
+	flags.StringArrayVar(&spec.HTTP.CORS, "cors", nil, "origin that browsers may call from; may be repeated")
+	flags.StringVar(&spec.LogLevel, "log-level", "info", "trace, debug, info, warn, error or off")
+	flags.BoolVar(&inherit, "inherit", false, "take everything from the serve that starts this")
+	_ = flags.MarkHidden("inherit") // the flag is there
 	return cmd
 }
 
@@ -55,9 +60,14 @@ func withEnv(keys []string, name string) []string {
 	return keys
 }
 
-// proxy serves until the context ends. The connection to the supervisor dials
-// again by itself when that is restarted in the same state directory.
-func (a *app) proxy(ctx context.Context, cfg proxy.Config) error {
+// proxy serves until the context ends, on the listener or, without one, on an
+// address of its own. The connection to the supervisor dials again by itself
+// when that is restarted in the same state directory.
+func (a *app) proxy(ctx context.Context, spec proxySpec, listener net.Listener) error {
+	cfg := proxy.Config{HTTPSpec: spec.HTTP, Version: shared.BuildVersion(), Logger: hclog.New(&hclog.LoggerOptions{
+		Name: "proxy", Output: a.errOut, Level: hclog.LevelFromString(spec.LogLevel), JSONFormat: spec.LogJSON,
+		Color: hclog.AutoColor, ColorHeaderOnly: true,
+	})}
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -70,16 +80,13 @@ func (a *app) proxy(ctx context.Context, cfg proxy.Config) error {
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen)
-	if err != nil {
-		return shared.Errorf(shared.KindConfig, "cannot listen on %s: %w", cfg.Listen, err)
-	}
-	scheme := "http"
-	if cfg.CertFile != "" {
-		scheme = "https"
-	}
-	if _, err := fmt.Fprintf(a.out, "%s://%s\n", scheme, listener.Addr()); err != nil {
-		return err
+	if listener == nil {
+		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen); err != nil {
+			return shared.Errorf(shared.KindConfig, "cannot listen on %s: %w", cfg.Listen, err)
+		}
+		if _, err := fmt.Fprintln(a.out, httpURL(cfg.HTTPSpec, listener.Addr())); err != nil {
+			return err
+		}
 	}
 	return server.Serve(ctx, listener)
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/firstframe/firstframe/hcl"
 	"github.com/firstframe/firstframe/shared"
 )
 
@@ -18,37 +20,48 @@ func (a *app) serveCmd() *cobra.Command {
 		Short: "Start the supervisor and prepare the declared slots",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.loadConfig(path)
+			if err != nil {
+				return err
+			}
+			if cfg.LogLevel == "" || cmd.Flags().Changed("log-level") {
+				cfg.LogLevel = level
+			}
+			cfg.LogJSON = cfg.LogJSON || logJSON
 			logger := hclog.New(&hclog.LoggerOptions{
-				Name: "firstframe", Output: a.errOut, Level: hclog.LevelFromString(level), JSONFormat: logJSON,
+				Name: "firstframe", Output: a.errOut, Level: hclog.LevelFromString(cfg.LogLevel), JSONFormat: cfg.LogJSON,
 				Color: hclog.AutoColor, ColorHeaderOnly: true,
 			})
-			return a.serve(cmd.Context(), path, logger)
+			return a.serve(cmd.Context(), cfg, logger)
 		},
 	}
 	configFlag(cmd, &path)
-	cmd.Flags().StringVar(&level, "log-level", "info", "trace, debug, info, warn, error or off")
+	cmd.Flags().StringVar(&level, "log-level", "info", "trace, debug, info, warn, error or off; before what the configuration says")
 	cmd.Flags().BoolVar(&logJSON, "log-json", false, "log lines as JSON")
 	return cmd
 }
 
-func (a *app) serve(ctx context.Context, path string, logger hclog.Logger) (err error) {
-	cfg, err := a.loadConfig(path)
-	if err != nil {
-		return err
-	}
+func (a *app) serve(ctx context.Context, cfg *hcl.Config, logger hclog.Logger) (err error) {
 	stateDir := cfg.StateDir
 	if a.stateDir != "" || stateDir == "" {
 		stateDir = a.statePath()
+	}
+	var web *httpFrontend
+	if cfg.HTTP != nil {
+		if web, err = listenHTTP(ctx, proxySpec{*cfg.HTTP, cfg.LogLevel, cfg.LogJSON}); err != nil {
+			return err
+		}
 	}
 	s, err := a.startStack(ctx, stackConfig{
 		stateDir: stateDir, slots: cfg.Slots, aliases: cfg.Aliases, logger: logger, life: cfg.Life,
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, web.close())
 	}
 	defer func() {
 		logger.Info("stopping")
-		if closeErr := s.close(); closeErr != nil && err == nil {
+		// The proxy first, so that its clients get their answers.
+		if closeErr := errors.Join(web.close(), s.close()); closeErr != nil && err == nil {
 			err = closeErr
 		}
 	}()
@@ -56,16 +69,21 @@ func (a *app) serve(ctx context.Context, path string, logger hclog.Logger) (err 
 		logger.Warn("removed what an earlier supervisor left", "path", r.Path, "slot", r.SlotID, "pid", r.PID, "killed", r.Killed)
 	}
 	logger.Info("serving", "slots", len(cfg.Slots), "state_dir", s.state.Path())
+	if web != nil {
+		if err := web.start(s.state.Path(), a.errOut, logger); err != nil {
+			return err
+		}
+	}
 	preload := map[string]bool{}
 	for _, slot := range cfg.Slots {
 		preload[slot.SlotID] = slot.Preload
 	}
-	return a.announce(ctx, s, preload)
+	return a.announce(ctx, s, preload, web)
 }
 
 // announce prints the slots once every preloaded one is resident or has failed,
 // then waits for the end.
-func (a *app) announce(ctx context.Context, f shared.Frontend, preload map[string]bool) error {
+func (a *app) announce(ctx context.Context, f shared.Frontend, preload map[string]bool, web *httpFrontend) error {
 	said := false
 	err := f.WatchSlots(ctx, func(l shared.SlotList) error {
 		if said {
@@ -79,6 +97,11 @@ func (a *app) announce(ctx context.Context, f shared.Frontend, preload map[strin
 		said = true
 		if err := slotTable(a.out, l); err != nil {
 			return err
+		}
+		if web != nil {
+			if _, err := fmt.Fprintln(a.out, "http at", web.url); err != nil {
+				return err
+			}
 		}
 		_, err := fmt.Fprintln(a.out, "ready; ask with: firstframe generate --slot", l.Slots[0].SlotID, `"Tell me a story about a fox."`)
 		return err

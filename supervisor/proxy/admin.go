@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
-	"time"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -29,6 +27,30 @@ type slotJSON struct {
 	Stage         string       `json:"stage,omitempty"`
 	DoneBytes     int64        `json:"done_bytes,omitempty"`
 	TotalBytes    int64        `json:"total_bytes,omitempty"`
+	Parallel      int          `json:"parallel"`
+	Running       int          `json:"sequences_running"`
+	Waiting       int          `json:"sequences_waiting"`
+	KVTokensUsed  int64        `json:"kv_tokens_used"`
+	KVTokensTotal int64        `json:"kv_tokens_total"`
+	Pages         pagesJSON    `json:"pages"`
+}
+
+// pagesJSON is what a slot's context pages hold and did since its activation.
+type pagesJSON struct {
+	Off             string `json:"off,omitempty"`
+	HostPages       int    `json:"host_pages"`
+	HostBytes       int64  `json:"host_bytes"`
+	DiskPages       int    `json:"disk_pages"`
+	DiskBytes       int64  `json:"disk_bytes"`
+	HitTokens       int64  `json:"hit_tokens"`
+	PrefilledTokens int64  `json:"prefilled_tokens"`
+}
+
+func toPagesJSON(p shared.PageStats) pagesJSON {
+	return pagesJSON{
+		Off: p.Off, HostPages: p.Host.Pages, HostBytes: p.Host.Bytes, DiskPages: p.Disk.Pages, DiskBytes: p.Disk.Bytes,
+		HitTokens: p.HitHostTokens + p.HitDiskTokens, PrefilledTokens: p.PrefilledTokens,
+	}
 }
 
 func toSlotJSON(s shared.SlotInfo) slotJSON {
@@ -38,6 +60,8 @@ func toSlotJSON(s shared.SlotInfo) slotJSON {
 		Transfer: string(s.Transfer), Pinned: s.Pinned, PinNote: s.PinNote, HostBytes: s.HostBytes,
 		DeviceBytes: s.DeviceBytes, ContextTokens: s.ContextTokens, InFlight: s.InFlight,
 		Stage: s.Progress.Stage, DoneBytes: s.Progress.DoneBytes, TotalBytes: s.Progress.TotalBytes,
+		Parallel: s.Parallel, Running: s.Load.SequencesRunning, Waiting: s.Load.SequencesWaiting,
+		KVTokensUsed: s.Load.KVTokensUsed, KVTokensTotal: s.Load.KVTokensTotal, Pages: toPagesJSON(s.Load.Pages),
 	}
 }
 
@@ -71,90 +95,4 @@ func (s *Server) slotAction(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, toSlotJSON(info))
-}
-
-type eventJSON struct {
-	Slots   []slotJSON        `json:"slots,omitempty"`
-	Aliases map[string]string `json:"aliases,omitempty"`
-	Recent  []recentJSON      `json:"recent,omitempty"`
-}
-
-// events streams slots and recent requests to the page, each after a change.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	lists := make(chan shared.SlotList)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		cancel(s.frontend.WatchSlots(ctx, func(l shared.SlotList) error {
-			select {
-			case lists <- l:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}))
-	}()
-	defer func() { cancel(nil); <-watched }()
-	endReading(w)
-	out := newSSE(w, s.cfg.WriteTimeout)
-	items, changed := s.recent.list()
-	if out.send(eventJSON{Recent: items}) != nil {
-		return
-	}
-	for {
-		var ev eventJSON
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.stopping:
-			return
-		case l := <-lists:
-			ev.Aliases = l.Aliases
-			for _, slot := range l.Slots {
-				ev.Slots = append(ev.Slots, toSlotJSON(slot))
-			}
-		case <-changed:
-			ev.Recent, changed = s.recent.list()
-		}
-		if out.send(ev) != nil {
-			return
-		}
-	}
-}
-
-// healthz says that the proxy itself answers.
-func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
-}
-
-const readyTimeout = 2 * time.Second
-
-type readyBody struct {
-	Ready bool              `json:"ready"`
-	Slots map[string]string `json:"slots"`
-}
-
-// readyz is ready when every slot that should be resident is.
-func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
-	list, err := s.frontend.ListSlots(ctx)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	body := readyBody{Ready: true, Slots: map[string]string{}}
-	for _, slot := range list.Slots {
-		body.Slots[slot.SlotID] = string(slot.Status)
-		if !slot.Status.Ready() {
-			body.Ready = false
-		}
-	}
-	status := http.StatusOK
-	if !body.Ready {
-		status = http.StatusServiceUnavailable
-	}
-	writeJSON(w, status, body)
 }

@@ -76,33 +76,41 @@ type answer struct {
 	texts []string
 }
 
-// run generates all choices side by side.
+// run generates all choices side by side. The usual single one needs no further
+// goroutine, whose start would be time to the first chunk.
 func (a *answer) run(ctx context.Context, req shared.GenerateRequest) ([]shared.Measured, error) {
 	a.texts = make([]string, a.opt.choices)
 	results := make([]shared.Measured, a.opt.choices)
+	if a.opt.choices == 1 {
+		err := a.one(ctx, 0, req, &results[0])
+		return results, err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range a.opt.choices {
 		choice := req
 		if choice.Sampling.Seed != 0 {
 			choice.Sampling.Seed += uint32(i)
 		}
-		group.Go(func() error {
-			first := true
-			m, err := shared.GenerateAtEdge(ctx, a.server.frontend, a.start, choice, func(c shared.Chunk) error {
-				if c.Text == "" {
-					return nil
-				}
-				defer func() { first = false }()
-				return a.deliver(i, c, first)
-			})
-			results[i] = m
-			if err != nil || a.sse == nil {
-				return err
-			}
-			return a.write(a.chunk(a.opt.shape.finish(i, m.FinishReason), m.Model, m.Identity))
-		})
+		group.Go(func() error { return a.one(ctx, i, choice, &results[i]) })
 	}
 	return results, group.Wait()
+}
+
+// one generates one choice.
+func (a *answer) one(ctx context.Context, index int, req shared.GenerateRequest, result *shared.Measured) error {
+	first := true
+	m, err := shared.GenerateAtEdge(ctx, a.server.frontend, a.start, req, func(c shared.Chunk) error {
+		if c.Text == "" {
+			return nil
+		}
+		defer func() { first = false }()
+		return a.deliver(index, c, first)
+	})
+	*result = m
+	if err != nil || a.sse == nil {
+		return err
+	}
+	return a.write(a.chunk(a.opt.shape.finish(index, m.FinishReason), m.Model, m.Identity))
 }
 
 func (a *answer) deliver(index int, c shared.Chunk, first bool) error {

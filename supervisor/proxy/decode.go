@@ -25,13 +25,17 @@ func decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			return &httpError{status: http.StatusRequestEntityTooLarge, code: "request_too_large",
-				message: "the request body is too large"}
+			return bodyTooLarge()
 		}
 		return badRequest("invalid_body", "", "cannot read the request body")
 	}
 	endReading(w)
 	return decodeJSON(body, v)
+}
+
+func bodyTooLarge() *httpError {
+	return &httpError{status: http.StatusRequestEntityTooLarge, code: "request_too_large",
+		message: "the request body is too large"}
 }
 
 // endReading lifts the read deadline once a request is read: the server goes on

@@ -27,7 +27,8 @@ func identity(precision string) shared.Identity {
 
 // fake is a supervisor with one model in two precisions.
 type fake struct {
-	shared.Frontend // what is not overridden is not called
+	shared.Frontend                   // what is not overridden is not called
+	slots           []shared.SlotInfo // nil means two precisions of one model
 	generate        func(context.Context, shared.GenerateRequest, func(shared.Chunk) error) (shared.Result, error)
 }
 
@@ -39,8 +40,12 @@ func slot(id, precision string) shared.SlotInfo {
 }
 
 func (f *fake) ListSlots(context.Context) (shared.SlotList, error) {
+	slots := f.slots
+	if slots == nil {
+		slots = []shared.SlotInfo{slot("q8", "Q8_0"), slot("f16", "F16")}
+	}
 	return shared.SlotList{
-		Slots:   []shared.SlotInfo{slot("q8", "Q8_0"), slot("f16", "F16")},
+		Slots:   slots,
 		Aliases: map[string]string{"gpt-4o-mini": "q8"},
 	}, nil
 }

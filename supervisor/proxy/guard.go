@@ -5,9 +5,12 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/firstframe/firstframe/shared"
 )
 
 // guard is what every request passes: size, origin and headers.
@@ -18,7 +21,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a writer without deadlines has none to lift
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
-		if s.cfg.localOnly() && !isLoopback(hostName(r.Host)) {
+		if s.cfg.localOnly() && !shared.LoopbackHost(hostName(r.Host)) {
 			writeError(w, &httpError{status: http.StatusForbidden, code: "host_not_allowed",
 				message: "this server answers to loopback names only; set api_keys to use others"})
 			return
@@ -40,6 +43,15 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		if origin != "" && !allowed && !sameOrigin(r, origin) && r.Method != http.MethodGet {
 			writeError(w, &httpError{status: http.StatusForbidden, code: "origin_not_allowed",
 				message: "requests from this origin are not allowed; list it in cors"})
+			return
+		}
+		switch {
+		case r.ContentLength > s.cfg.MaxBody:
+			writeError(w, bodyTooLarge())
+			return
+		case path.Clean(r.URL.Path) != r.URL.Path || r.URL.Path == "*":
+			// The multiplexer would answer with a redirect to some other path.
+			unknownURL(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)

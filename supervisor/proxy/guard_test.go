@@ -7,30 +7,8 @@ import (
 	"github.com/firstframe/firstframe/shared"
 )
 
-func TestAddressesOtherThanLoopback(t *testing.T) {
-	key := []string{"k"}
-	for _, bad := range []Config{
-		{Listen: "0.0.0.0:80"}, {Listen: ":80"}, {Listen: "[::]:80"}, {Listen: "10.0.0.1:80", APIKeys: key},
-		{Listen: "example.com:80", CertFile: "c", KeyFile: "k"}, {Listen: "nonsense"},
-		{Listen: "127.0.0.1:80", CertFile: "c"}, {Listen: "127.0.0.1:80", APIKeys: []string{""}},
-		{Listen: "0.0.0.0:80", Insecure: true, AdminKeys: []string{""}},
-	} {
-		if err := bad.Validate(); shared.KindOf(err) != shared.KindConfig {
-			t.Errorf("%+v: %v", bad, err)
-		}
-	}
-	for _, good := range []Config{
-		{Listen: "127.0.0.1:0"}, {Listen: "[::1]:80"}, {Listen: "localhost:80"}, {Listen: "0.0.0.0:80", Insecure: true},
-		{Listen: "0.0.0.0:80", APIKeys: key, CertFile: "c", KeyFile: "k"},
-	} {
-		if err := good.Validate(); err != nil {
-			t.Errorf("%+v: %v", good, err)
-		}
-	}
-}
-
 func TestAPIKeys(t *testing.T) {
-	c := start(t, Config{APIKeys: []string{"first", "second"}}, &fake{})
+	c := start(t, Config{HTTPSpec: shared.HTTPSpec{APIKeys: []string{"first", "second"}}}, &fake{})
 	for _, path := range []string{"/v1/models", "/metrics", "/api/events"} {
 		c.do("GET", path, "").wantError(t, 401, "invalid_api_key", "")
 	}
@@ -61,7 +39,7 @@ func TestAdminActions(t *testing.T) {
 	open.do("POST", "/api/slots/evict", `{"slot_id":"x"}`).wantError(t, 404, "model_not_found", "")
 	open.do("POST", "/api/slots/explode", `{"slot_id":"q8"}`).wantError(t, 404, "unknown_action", "")
 
-	keyed := start(t, Config{APIKeys: []string{"user"}, AdminKeys: []string{"boss"}}, &fake{})
+	keyed := start(t, Config{HTTPSpec: shared.HTTPSpec{APIKeys: []string{"user"}, AdminKeys: []string{"boss"}}}, &fake{})
 	keyed.do("POST", "/api/slots/evict", `{"slot_id":"q8"}`, "Authorization", "Bearer user").wantError(t, 401, "invalid_api_key", "")
 	if r := keyed.do("POST", "/api/slots/evict", `{"slot_id":"q8"}`, "Authorization", "Bearer boss"); r.status != 200 {
 		t.Errorf("with the admin key: %d %s", r.status, r.body)
@@ -69,7 +47,7 @@ func TestAdminActions(t *testing.T) {
 }
 
 func TestOriginsAndHosts(t *testing.T) {
-	c := start(t, Config{CORS: []string{"https://good.example"}}, &fake{})
+	c := start(t, Config{HTTPSpec: shared.HTTPSpec{CORS: []string{"https://good.example"}}}, &fake{})
 	c.chat(askStory, "Origin", "https://evil.example").wantError(t, 403, "origin_not_allowed", "")
 	c.chat(askStory, "Host", "evil.example", "Origin", "http://evil.example").wantError(t, 403, "host_not_allowed", "")
 	r := c.chat(askStory, "Origin", "https://good.example")
@@ -112,7 +90,7 @@ func TestMetrics(t *testing.T) {
 
 func TestPageLoadsNothingFromElsewhere(t *testing.T) {
 	c := start(t, Config{}, &fake{})
-	for path, want := range map[string]string{"/": "text/html", "/page.js": "text/javascript", "/page.css": "text/css", "/icon.svg": "image/svg+xml"} {
+	for path, want := range map[string]string{"/": "text/html", "/page.js": "text/javascript", "/fall.js": "text/javascript", "/slots.js": "text/javascript", "/format.js": "text/javascript", "/page.css": "text/css", "/icon.svg": "image/svg+xml"} {
 		r := c.do("GET", path, "")
 		if r.status != 200 || !strings.HasPrefix(r.header.Get("Content-Type"), want) || !strings.Contains(r.header.Get("Content-Security-Policy"), "default-src 'self'") {
 			t.Errorf("%s: %d %v", path, r.status, r.header)

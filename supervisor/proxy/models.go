@@ -41,22 +41,25 @@ func routable(list shared.SlotList) []modelJSON {
 			Identity: toIdentityJSON(s.Identity), Status: string(s.Status), ContextTokens: s.ContextTokens,
 		})
 	}
-	byModel := map[string]shared.Identity{}
+	meant := map[string]shared.Identity{}
 	ambiguous := map[string]bool{}
 	for _, s := range list.Slots {
-		if seen, ok := byModel[s.Model]; ok && seen != s.Identity {
-			ambiguous[s.Model] = true
+		for _, id := range []string{s.Model, modelID(s.Model, s.Identity)} {
+			if seen, ok := meant[id]; ok && seen != s.Identity {
+				ambiguous[id] = true
+			}
+			meant[id] = s.Identity
 		}
-		byModel[s.Model] = s.Identity
 	}
 	for _, s := range list.Slots {
 		if !s.Identity.Complete() {
 			continue
 		}
-		if !ambiguous[s.Model] {
-			add(s.Model, s)
+		for _, id := range []string{s.Model, modelID(s.Model, s.Identity)} {
+			if !ambiguous[id] {
+				add(id, s)
+			}
 		}
-		add(modelID(s.Model, s.Identity), s)
 		for alias, slot := range list.Aliases {
 			if slot == s.SlotID {
 				add(alias, s)

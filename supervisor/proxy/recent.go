@@ -25,25 +25,36 @@ type recentJSON struct {
 // recent is a ring of the last requests.
 type recent struct {
 	mu      sync.Mutex
-	items   []recentJSON
-	changed chan struct{} // closed and replaced at each change
+	ring    [maxRecent]recentJSON
+	count   int           // of all requests ever
+	changed chan struct{} // closed and replaced at each change; nil while nobody waits
 }
-
-func newRecent() *recent { return &recent{changed: make(chan struct{})} }
 
 func (r *recent) add(item recentJSON) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.items = append([]recentJSON{item}, r.items[:min(len(r.items), maxRecent-1)]...)
-	close(r.changed)
-	r.changed = make(chan struct{})
+	r.ring[r.count%maxRecent] = item
+	r.count++
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
 }
 
-// list gives the requests, newest first, and a channel that closes at the next change.
-func (r *recent) list() ([]recentJSON, <-chan struct{}) {
+// since gives the requests after the first count ones, newest first and as far as
+// they are still known, how many there are by now, and a channel that closes at
+// the next change.
+func (r *recent) since(count int) ([]recentJSON, int, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]recentJSON{}, r.items...), r.changed
+	var items []recentJSON
+	for i := r.count - 1; i >= max(count, r.count-maxRecent); i-- {
+		items = append(items, r.ring[i%maxRecent])
+	}
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	return items, r.count, r.changed
 }
 
 // record notes how a request ended, for metrics and for the page.
@@ -54,7 +65,7 @@ func (s *Server) record(req shared.GenerateRequest, stream bool, start time.Time
 		item.Outcome, item.Error = shared.KindOf(err).String(), err.Error()
 		s.log.Debug("request ended", "id", req.RequestID, "outcome", item.Outcome, "error", err)
 	} else {
-		item.Timings = toTimings(results[0])
+		item.Model, item.Timings = modelID(results[0].Model, results[0].Identity), toTimings(results[0])
 	}
 	s.recent.add(item)
 }

@@ -89,7 +89,7 @@ func TestRequestReachesTheRuntime(t *testing.T) {
 }
 
 func TestWrongRequestsAreNamed(t *testing.T) {
-	c := start(t, Config{MaxBody: 1 << 20}, &fake{})
+	c := start(t, Config{HTTPSpec: shared.HTTPSpec{MaxBody: 1 << 20}}, &fake{})
 	const open = `{"model":"story:Q8_0","messages":[{"role":"user","content":"hi"}],`
 	for _, bad := range []struct{ body, code, param string }{
 		{open + `"tempersture":1}`, "unknown_parameter", "tempersture"},

@@ -31,7 +31,7 @@ func New(cfg Config, frontend shared.Frontend) (*Server, error) {
 	cfg = cfg.withDefaults()
 	return &Server{
 		cfg: cfg, frontend: frontend, log: cfg.Logger,
-		metrics: newMetrics(frontend, cfg.Version), recent: newRecent(),
+		metrics: newMetrics(frontend, cfg.Version), recent: &recent{},
 		stopping: make(chan struct{}),
 		streams:  make(chan struct{}, cfg.MaxStreams),
 	}, nil
@@ -85,8 +85,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		ReadTimeout:       readBodyTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          s.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
-		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		// "OPTIONS *" passes the guards like everything else.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     s.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+		BaseContext:                  func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
 	failed := make(chan error, 1)
 	go func() {

@@ -138,6 +138,9 @@ type timingsJSON struct {
 	FirstChunkMS       float64            `json:"first_chunk_ms"`
 	FullResponseMS     float64            `json:"full_response_ms"`
 	SlotHit            bool               `json:"slot_hit"`
+	MissReason         string             `json:"miss_reason,omitempty"`
+	DivergedAtToken    int                `json:"diverged_at_token,omitempty"`
+	ActivationMS       map[string]float64 `json:"activation_ms,omitempty"`
 	SlotID             string             `json:"slot_id"`
 	Identity           identityJSON       `json:"identity"`
 }
@@ -153,8 +156,10 @@ func toTimings(m shared.Measured) *timingsJSON {
 		FirstChunkMS:   shared.Milliseconds(m.FirstChunk),
 		FullResponseMS: shared.Milliseconds(m.FullResponse),
 		SlotHit:        m.SlotHit,
-		SlotID:         m.SlotID,
-		Identity:       toIdentityJSON(m.Identity),
+		MissReason:     m.MissReason, DivergedAtToken: m.DivergedAtToken,
+		ActivationMS: activationMS(m.Activation),
+		SlotID:       m.SlotID,
+		Identity:     toIdentityJSON(m.Identity),
 	}
 	if m.Prompt > 0 {
 		t.PromptPerSecond = float64(t.PromptN) / m.Prompt.Seconds()
@@ -163,4 +168,16 @@ func toTimings(m shared.Measured) *timingsJSON {
 		t.PredictedPerSecond = float64(t.PredictedN) / m.Predicted.Seconds()
 	}
 	return t
+}
+
+// activationMS splits the activation of a slot that was not resident.
+func activationMS(d shared.ActivationDetail) map[string]float64 {
+	if d == (shared.ActivationDetail{}) {
+		return nil
+	}
+	return map[string]float64{
+		"spawn": shared.Milliseconds(d.Spawn), "prefetch": shared.Milliseconds(d.Prefetch),
+		"transfer": shared.Milliseconds(d.Transfer), "warmup": shared.Milliseconds(d.Warmup),
+		"canary": shared.Milliseconds(d.Canary),
+	}
 }

@@ -235,7 +235,7 @@ func TestClientLeaves(t *testing.T) {
 
 func TestMaxStreams(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	c := start(t, Config{MaxStreams: 1}, &fake{generate: func(ctx context.Context, r shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error) {
+	c := start(t, Config{HTTPSpec: shared.HTTPSpec{MaxStreams: 1}}, &fake{generate: func(ctx context.Context, r shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error) {
 		entered <- struct{}{}
 		<-leave
 		return tell("x")(ctx, r, emit)
@@ -285,7 +285,7 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 // inBubble runs a proxy on pipes and the fake clock.
 func inBubble(t *testing.T, f *fake, test func(t *testing.T, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(Config{Listen: "127.0.0.1:0"}, f)
+		s, err := New(Config{HTTPSpec: shared.HTTPSpec{Listen: "127.0.0.1:0"}}, f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -409,7 +409,7 @@ func TestSlowSendersAreCut(t *testing.T) {
 
 func TestShutdownEndsThePagesEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(Config{Listen: "127.0.0.1:0"}, &fake{})
+		s, err := New(Config{HTTPSpec: shared.HTTPSpec{Listen: "127.0.0.1:0"}}, &fake{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -427,7 +427,7 @@ func TestShutdownEndsThePagesEvents(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		lines := bufio.NewScanner(resp.Body)
-		for lines.Scan() && !strings.Contains(lines.Text(), `"gpt-4o-mini":"q8"`) {
+		for lines.Scan() && !strings.Contains(lines.Text(), `"gpt-4o-mini"`) {
 		}
 		began := time.Now()
 		cancel()

@@ -1,0 +1,351 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// web is a configuration with an HTTP frontend on a free port.
+func web(t testing.TB, more string) string {
+	return fmt.Sprintf(`
+frontend "http" {
+  listen = "127.0.0.1:0"
+  %s
+}
+model "f16" {
+  name = "storyteller"
+  path = %q
+}
+slot "f16" {
+  model   = model.f16
+  threads = 1
+  queue   = 512
+  context {
+    tokens   = 256
+    parallel = 8
+  }
+}
+`, more, model(t, "storyteller-f16.gguf"))
+}
+
+var (
+	httpAt    = regexp.MustCompile(`(?m)^http at (\S+)$`)
+	httpStart = regexp.MustCompile(`frontend started: .*pid=(\d+)`)
+)
+
+// url is where the frontend of this server answers.
+func (s *server) url() string {
+	s.t.Helper()
+	m := httpAt.FindStringSubmatch(s.out.String())
+	if m == nil {
+		s.t.Fatal("serve does not say where HTTP is")
+	}
+	return m[1]
+}
+
+// child is the pid of the n-th proxy that this server has started, once there is one.
+func (s *server) child(n int) int {
+	s.t.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for {
+		if all := httpStart.FindAllStringSubmatch(s.out.String(), -1); len(all) >= n {
+			pid, err := strconv.Atoi(all[n-1][1])
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			return pid
+		}
+		select {
+		case <-s.out.new:
+		case <-timeout.C:
+			s.t.Fatalf("there is no proxy number %d", n)
+		}
+	}
+}
+
+// browser is an HTTP client that keeps no connections.
+func browser() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+}
+
+func get(t testing.TB, url string, headers ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := browser().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// open starts a stream of n tokens.
+func open(ctx context.Context, url, prompt string, n int) (*http.Response, error) {
+	body := fmt.Sprintf(`{"model":"storyteller","stream":true,"temperature":0,"ignore_eos":true,"max_tokens":%d,"messages":[{"role":"user","content":%q}]}`, n, prompt)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return browser().Do(req)
+}
+
+// wholeStream reads a stream and wants one terminal frame and n tokens.
+func wholeStream(resp *http.Response, n int) error {
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	text := string(all)
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: %s", resp.Status, text)
+	case strings.Count(text, "data: [DONE]\n\n") != 1 || !strings.HasSuffix(text, "data: [DONE]\n\n") || strings.Contains(text, `"error"`):
+		return fmt.Errorf("no single end: %s", text)
+	case !strings.Contains(text, fmt.Sprintf(`"predicted_n":%d,`, n)):
+		return fmt.Errorf("not %d tokens: %s", n, text)
+	}
+	return nil
+}
+
+// gauge reads one series without labels.
+func gauge(t testing.TB, url, name string) int {
+	t.Helper()
+	_, text := get(t, url+"/metrics")
+	m := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("no series %s", name)
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(v)
+}
+
+// TestFrontendKeysStaySecret looks for the keys where other users could.
+func TestFrontendKeysStaySecret(t *testing.T) {
+	const key, admin = "key-of-users", "key-of-admins"
+	t.Setenv("TEST_API_KEY", key)
+	s := serve(t, web(t, fmt.Sprintf("api_keys = [env(\"TEST_API_KEY\")]\n admin_keys = [%q]", admin)))
+	url, pid := s.url(), s.child(1)
+	for _, file := range []string{"cmdline", "environ"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+		if err != nil || strings.Contains(string(text), "key-of") {
+			t.Errorf("%s of the proxy: %v\n%s", file, err, text)
+		}
+	}
+	if status, _ := get(t, url+"/v1/models", "Authorization", "Bearer "+key); status != 200 {
+		t.Errorf("with the key: %d", status)
+	}
+	if status, _ := get(t, url+"/v1/models", "Authorization", "Bearer "+key+"x"); status != 401 {
+		t.Errorf("with another key: %d", status)
+	}
+	if strings.Contains(s.out.String(), "key-of") {
+		t.Errorf("a key was printed:\n%s", s.out)
+	}
+	gone := watchEnd(t, pid)
+	kill(t, s.cmd.Process.Pid, syscall.SIGKILL)
+	if !gone(patience) {
+		t.Error("the proxy outlives its supervisor")
+	}
+	s.waitEnd()
+}
+
+// TestProxyCrash kills the proxy under load: slots keep their state, the proxy
+// comes back on the same address, and one that attached from outside goes on.
+func TestProxyCrash(t *testing.T) {
+	s := serve(t, web(t, ""))
+	url, outside := s.url(), s.proxy()
+	before := s.slots()
+	const streams = 8
+	going := make(chan struct{}, streams)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var load sync.WaitGroup
+	for i := range streams {
+		load.Go(func() {
+			resp, err := open(ctx, url, fmt.Sprint("A story about number ", i), 200)
+			if err != nil {
+				t.Error(err)
+				going <- struct{}{}
+				return
+			}
+			defer resp.Body.Close()
+			r := bufio.NewReader(resp.Body)
+			if _, err := r.ReadString('\n'); err != nil {
+				t.Error(err)
+			}
+			going <- struct{}{}
+			_, _ = io.Copy(io.Discard, r) // cut
+		})
+	}
+	for range streams {
+		<-going
+	}
+	kill(t, s.child(1), syscall.SIGKILL)
+	load.Wait()
+	resp, err := open(ctx, url, "Once more", 8)
+	if err == nil {
+		err = wholeStream(resp, 8)
+	}
+	if err != nil {
+		t.Errorf("the proxy is not back: %v", err)
+	}
+	if resp, err = open(ctx, outside, "And outside", 8); err == nil {
+		err = wholeStream(resp, 8)
+	}
+	if err != nil {
+		t.Errorf("the proxy from outside: %v", err)
+	}
+	s.child(2)
+	after := s.until("nothing runs", func(slots map[string]slotDoc) bool { return slots["f16"].InFlight == 0 })
+	if after["f16"].PID != before["f16"].PID || after["f16"].Restarts != 0 || after["f16"].Status != "resident" {
+		t.Errorf("the slot was %+v and is %+v", before["f16"], after["f16"])
+	}
+}
+
+// TestProxyReconnects restarts the supervisor below a proxy from outside.
+func TestProxyReconnects(t *testing.T) {
+	s := serve(t, web(t, ""))
+	outside := s.proxy()
+	if status, body := get(t, outside+"/readyz"); status != 200 {
+		t.Errorf("before: %d %s", status, body)
+	}
+	kill(t, s.cmd.Process.Pid, syscall.SIGKILL)
+	s.waitEnd()
+	if status, body := get(t, outside+"/v1/models"); status != 503 || !strings.Contains(body, `"unavailable"`) {
+		t.Errorf("without a supervisor: %d %s", status, body)
+	}
+	again := serveIn(t, s.file, s.state)
+	deadline := time.Now().Add(patience)
+	for {
+		status, body := get(t, outside+"/readyz")
+		if status == 200 {
+			break
+		}
+		if time.Now().After(deadline) || status != 503 {
+			t.Fatalf("after: %d %s", status, body)
+		}
+	}
+	resp, err := open(t.Context(), outside, "Hello again", 4)
+	if err == nil {
+		err = wholeStream(resp, 4)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	again.served("f16")
+}
+
+// TestManyStreams has clients leave and dawdle among others who get all they asked for.
+func TestManyStreams(t *testing.T) {
+	const streams, tokens = 256, 8
+	s := serve(t, web(t, ""))
+	url := s.url()
+	resp, err := open(t.Context(), url, "Hello", tokens)
+	if err == nil {
+		err = wholeStream(resp, tokens)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	goroutines, fds := gauge(t, url, "go_goroutines"), gauge(t, url, "process_open_fds")
+
+	order := rand.New(rand.NewPCG(1, 2)).Perm(streams)
+	var honest, others sync.WaitGroup
+	over := make(chan struct{}) // every honest client has its answer
+	for i, kind := range order {
+		prompt := fmt.Sprint("Tell me a story about ", i%16)
+		switch {
+		case kind < streams/10: // leaves, some before the first byte and some after
+			others.Go(func() {
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				if kind%2 == 0 {
+					ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { leave() }})
+				}
+				resp, err := open(ctx, url, prompt, 200)
+				if err != nil {
+					if !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+					return
+				}
+				defer resp.Body.Close()
+				_, _ = resp.Body.Read(make([]byte, 1)) // or not: this client leaves
+			})
+		case kind < streams/10+streams/20: // reads one byte a second
+			others.Go(func() {
+				resp, err := open(t.Context(), url, prompt, 200)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer resp.Body.Close()
+				tick := time.NewTicker(time.Second)
+				defer tick.Stop()
+				for {
+					select {
+					case <-tick.C:
+						_, _ = resp.Body.Read(make([]byte, 1))
+					case <-over:
+						return
+					}
+				}
+			})
+		default:
+			honest.Go(func() {
+				resp, err := open(t.Context(), url, prompt, tokens)
+				if err == nil {
+					err = wholeStream(resp, tokens)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	honest.Wait()
+	close(over)
+	others.Wait()
+	s.until("nothing runs", func(slots map[string]slotDoc) bool { return slots["f16"].InFlight == 0 })
+	deadline := time.Now().Add(patience)
+	for {
+		g, f := gauge(t, url, "go_goroutines"), gauge(t, url, "process_open_fds")
+		if g <= goroutines && f <= fds && gauge(t, url, "firstframe_http_requests_running") == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("left: %d goroutines and %d fds, at first %d and %d", g, f, goroutines, fds)
+		}
+	}
+	if p := s.slots()["f16"]; p.Restarts != 0 {
+		t.Errorf("the worker was restarted: %+v", p)
+	}
+}

@@ -1,1 +1,0 @@
-frontend "http" { listen = "127.0.0.1:8080" }
