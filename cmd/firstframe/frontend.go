@@ -73,7 +73,7 @@ func (h *httpFrontend) close() error {
 	if h == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), closeMargin)
 	defer cancel()
 	var err error
 	if h.child != nil {
