@@ -24,6 +24,7 @@ func (s *Supervisor) Generate(ctx context.Context, req shared.GenerateRequest, e
 			return out.send(shared.Chunk{SlotID: slotID, Progress: &p})
 		},
 		started: func() bool { return out.started },
+		prompt:  &req,
 	}
 	var res shared.Result
 	err := s.serve(ctx, r, func(l *lease) error {

@@ -23,7 +23,10 @@ type request struct {
 	progress func(slotID string, p shared.Progress) error
 	// started reports whether the client has got a part of the answer.
 	started func() bool
+	// prompt is what a replica may have context pages of; nil when nothing is computed.
+	prompt *shared.GenerateRequest
 
+	marks  []uint64 // of the prompt's beginnings
 	target target
 	phases shared.Phases // of this process
 	detail shared.ActivationDetail
@@ -82,7 +85,14 @@ func (s *Supervisor) resolve(ctx context.Context, r *request) error {
 // the slot. since is when the wait for the lease began: with a second run, the
 // time that the first one lost belongs to that wait.
 func (s *Supervisor) run(ctx context.Context, r *request, since time.Time, avoid *slot, use func(*lease) error) (*slot, error) {
-	sl := choose(r.target.slots, avoid)
+	var preferred *slot
+	if len(r.target.slots) > 1 && r.prompt != nil {
+		if r.marks == nil {
+			r.marks = s.affinity.marks(r.target.identity, *r.prompt)
+		}
+		preferred = s.affinity.longest(r.marks)
+	}
+	sl := choose(r.target.slots, avoid, preferred)
 	l, err := sl.acquire(ctx, r.onMiss, func(p shared.Progress) error {
 		if r.progress == nil {
 			return nil
@@ -94,6 +104,9 @@ func (s *Supervisor) run(ctx context.Context, r *request, since time.Time, avoid
 		return nil, shared.AsError(err, r.op, sl.spec.SlotID)
 	}
 	defer l.release()
+	if len(r.marks) > 0 {
+		s.affinity.served(r.marks, sl)
+	}
 	r.phases.Queue, r.phases.SlotActivation, r.detail, r.hit = 0, 0, l.detail, l.hit
 	if l.hit {
 		r.phases.Queue = waited
@@ -205,16 +218,18 @@ func orOwn(onMiss shared.OnMiss, sl *slot) shared.OnMiss {
 	return onMiss
 }
 
-// choose picks the slot of a group that can most likely serve soonest. It reads
-// views, so it may be wrong by a moment; the slot's owner decides for real.
-func choose(slots []*slot, avoid *slot) *slot {
+// choose picks the slot of a group that can most likely serve soonest: a ready
+// one before one that has to be prepared, among those the preferred one unless
+// all its sequences are taken, then the one with the least to do. It reads views, so
+// it may be wrong by a moment; the slot's owner decides for real.
+func choose(slots []*slot, avoid, preferred *slot) *slot {
 	if len(slots) == 1 {
 		return slots[0]
 	}
 	best, bestRank, bestLoad := slots[0], int(^uint(0)>>1), 0
 	for _, sl := range slots {
 		v := sl.view.Load()
-		rank := 0
+		rank, load := 0, v.InFlight
 		switch {
 		case v.Process == shared.ProcessFailed || v.LastError != "" && v.Status == shared.SlotEmpty:
 			rank = 3
@@ -226,8 +241,11 @@ func choose(slots []*slot, avoid *slot) *slot {
 		if sl == avoid {
 			rank += 4 // its worker was just lost
 		}
-		if rank < bestRank || rank == bestRank && v.InFlight < bestLoad {
-			best, bestRank, bestLoad = sl, rank, v.InFlight
+		if sl == preferred && v.InFlight < max(v.Parallel, 1) {
+			load = -1
+		}
+		if rank < bestRank || rank == bestRank && load < bestLoad {
+			best, bestRank, bestLoad = sl, rank, load
 		}
 	}
 	return best

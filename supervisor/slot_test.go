@@ -190,7 +190,7 @@ func TestChooseTakesTheSlotThatServesSoonest(t *testing.T) {
 		{[]*slot{idle, empty}, idle, empty},
 		{[]*slot{idle}, idle, idle},
 	} {
-		if got := choose(c.slots, c.avoid); got != c.want {
+		if got := choose(c.slots, c.avoid, nil); got != c.want {
 			t.Errorf("of %v without %v: %s, want %s", slotIDs(c.slots), c.avoid, got.spec.SlotID, c.want.spec.SlotID)
 		}
 	}

@@ -17,6 +17,7 @@ type Supervisor struct {
 	declarer   *declarer
 	watchers   *broadcast
 	accountant *accountant // nil without budgets
+	affinity   *affinity
 
 	ctx    context.Context // of the background work; ends when Close begins
 	cancel context.CancelFunc
@@ -36,7 +37,7 @@ func newSupervisor(cfg Config, files modelFiles) (*Supervisor, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s := &Supervisor{cfg: cfg, watchers: &broadcast{}}
+	s := &Supervisor{cfg: cfg, watchers: &broadcast{}, affinity: newAffinity()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	env := &slotEnv{
 		launcher:     cfg.Launcher,
