@@ -28,6 +28,9 @@ type Config struct {
 	DefaultDeadline time.Duration
 	// Restart says what happens after a worker process has ended by itself.
 	Restart RestartPolicy
+	// Source reads the configuration again for a reload; nil means that there is
+	// nothing to read.
+	Source Source
 	// HashParallel is how many model files are hashed at once; 0 means 2.
 	HashParallel int
 }

@@ -16,10 +16,11 @@ const watchPace = 20 * time.Millisecond
 func (s *Supervisor) ListSlots(ctx context.Context) (shared.SlotList, error) { return s.list(ctx), nil }
 
 func (s *Supervisor) list(ctx context.Context) shared.SlotList {
-	s.lookAtLoads(ctx)
-	l := shared.SlotList{Slots: make([]shared.SlotInfo, len(s.slots)), Aliases: s.registry.current.Load().aliasList()}
-	for i, sl := range s.slots {
-		l.Slots[i] = sl.info()
+	snap := s.registry.current.Load()
+	snap.lookAtLoads(ctx)
+	l := shared.SlotList{Slots: make([]shared.SlotInfo, len(snap.slots)), Aliases: snap.aliasList()}
+	for i, d := range snap.slots {
+		l.Slots[i] = d.slot.info()
 	}
 	return l
 }
@@ -65,7 +66,10 @@ func (s *Supervisor) Resolve(ctx context.Context, req shared.Requirement) (share
 		return shared.Resolution{}, shared.AsError(err, "resolve", "")
 	}
 	res := shared.Resolution{Identity: t.identity, Model: t.model}
-	for _, sl := range s.registry.current.Load().route(t.identity).slots {
+	if g := s.registry.current.Load().route(t.identity); g != nil { // unless replaced meanwhile
+		t.slots = g.slots
+	}
+	for _, sl := range t.slots {
 		res.SlotIDs = append(res.SlotIDs, sl.spec.SlotID)
 	}
 	return res, nil
@@ -74,8 +78,8 @@ func (s *Supervisor) Resolve(ctx context.Context, req shared.Requirement) (share
 // Prepare makes a slot resident and returns when it is. When ctx ends first and
 // nobody else wants the slot, the preparation is undone.
 func (s *Supervisor) Prepare(ctx context.Context, slotID string, progress func(shared.Progress)) (shared.SlotInfo, error) {
-	return s.operate("prepare", slotID, func(index int, sl *slot) error {
-		s.declareAgain(index)
+	return s.operate("prepare", slotID, func(sl *slot) error {
+		s.declareAgain(sl)
 		return sl.prepare(ctx, func(p shared.Progress) error {
 			if progress != nil {
 				progress(p)
@@ -89,30 +93,36 @@ func (s *Supervisor) Prepare(ctx context.Context, slotID string, progress func(s
 // waits for running requests, and cancels them after the drain timeout. When
 // ctx ends first, the eviction goes on.
 func (s *Supervisor) Evict(ctx context.Context, slotID string, dropHost bool) (shared.SlotInfo, error) {
-	return s.operate("evict", slotID, func(_ int, sl *slot) error { return sl.evict(ctx, dropHost) })
+	return s.operate("evict", slotID, func(sl *slot) error { return sl.evict(ctx, dropHost) })
 }
 
 // Restart kills a slot's worker and starts another at once, whatever state the
 // slot is in. It returns when the new one answers; a slot that was resident is
 // then prepared again in the background.
 func (s *Supervisor) Restart(ctx context.Context, slotID string) (shared.SlotInfo, error) {
-	return s.operate("restart", slotID, func(index int, sl *slot) error {
-		s.declareAgain(index)
+	return s.operate("restart", slotID, func(sl *slot) error {
+		s.declareAgain(sl)
 		return sl.restart(ctx)
 	})
 }
 
-// operate runs one operation on the slot of a name.
-func (s *Supervisor) operate(op, name string, f func(int, *slot) error) (shared.SlotInfo, error) {
-	index, err := s.registry.current.Load().slotNamed(op, name)
-	if err != nil {
-		return shared.SlotInfo{}, err
+// operate runs one operation on the slot of a name. When a reload takes that slot
+// out of service meanwhile, the operation is for the one in its place.
+func (s *Supervisor) operate(op, name string, f func(*slot) error) (shared.SlotInfo, error) {
+	for {
+		snap := s.registry.current.Load()
+		index, err := snap.slotNamed(op, name)
+		if err != nil {
+			return shared.SlotInfo{}, err
+		}
+		sl := snap.slots[index].slot
+		if err = f(sl); err == nil {
+			return sl.info(), nil
+		}
+		if !sl.leftBehind(err) {
+			return sl.info(), shared.AsError(err, op, sl.spec.SlotID)
+		}
 	}
-	sl := s.slots[index]
-	if err := f(index, sl); err != nil {
-		return sl.info(), shared.AsError(err, op, sl.spec.SlotID)
-	}
-	return sl.info(), nil
 }
 
 // Tokenize turns text into token ids with the tokenizer of the slot that the

@@ -21,6 +21,10 @@ type slot struct {
 	inbox chan message
 	done  chan struct{} // closed when the owner has ended
 	view  atomic.Pointer[shared.SlotInfo]
+	// before is the slot that this one takes the place of, until that has ended.
+	before  atomic.Pointer[slot]
+	retired atomic.Bool  // a reload took it out of service
+	tokens  atomic.Int64 // generated so far
 
 	resident atomic.Pointer[shared.Worker] // nil unless the slot can run requests
 	load     atomic.Pointer[shared.SlotLoad]

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/firstframe/firstframe/hcl"
 	"github.com/firstframe/firstframe/shared"
 )
 
@@ -36,7 +37,16 @@ func (a *app) serveCmd() *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context, path string, logger hclog.Logger) (err error) {
+	// Before the file is read, so that no change of it is missed.
+	watcher, watchErr := hcl.NewWatcher(path)
+	if watchErr == nil {
+		defer func() { _ = watcher.Close() }() // nothing was written
+	}
 	cfg, err := a.loadConfig(path)
+	if err != nil {
+		return err
+	}
+	declared, err := declarationOf(cfg)
 	if err != nil {
 		return err
 	}
@@ -45,7 +55,8 @@ func (a *app) serve(ctx context.Context, path string, logger hclog.Logger) (err 
 		stateDir = a.statePath()
 	}
 	s, err := a.startStack(ctx, stackConfig{
-		stateDir: stateDir, slots: cfg.Slots, aliases: cfg.Aliases, logger: logger, drain: serveDrain,
+		stateDir: stateDir, slots: declared.Slots, aliases: declared.Aliases, logger: logger, drain: serveDrain,
+		source: configSource{path: path, started: cfg}.read,
 	})
 	if err != nil {
 		return err
@@ -64,6 +75,12 @@ func (a *app) serve(ctx context.Context, path string, logger hclog.Logger) (err 
 	for _, slot := range cfg.Slots {
 		preload[slot.SlotID] = slot.Preload
 	}
+	if watchErr != nil {
+		logger.Warn("changes of the configuration are not noticed; use firstframe reload", "error", watchErr)
+	}
+	reloads := reloader{frontend: s, log: logger, watcher: watcher}
+	end := reloads.start(ctx)
+	defer end()
 	return a.announce(ctx, s, preload)
 }
 

@@ -23,6 +23,8 @@ type stackConfig struct {
 	logger   hclog.Logger
 	// drain is how long requests may go on when their slot stops.
 	drain time.Duration
+	// source reads the configuration again; nil means there is none to read.
+	source supervisor.Source
 }
 
 // stack is a running supervisor with everything below and around it.
@@ -64,7 +66,7 @@ func (s *stack) start(ctx context.Context, cfg stackConfig, engineDir string) er
 	}
 	s.Supervisor, err = supervisor.New(supervisor.Config{
 		Slots: cfg.slots, Aliases: cfg.aliases, Launcher: s.launcher, StateDir: s.state.Path(),
-		Logger: cfg.logger, DrainTimeout: cfg.drain,
+		Logger: cfg.logger, DrainTimeout: cfg.drain, Source: cfg.source,
 	})
 	if err != nil {
 		return err

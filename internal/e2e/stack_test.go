@@ -35,6 +35,12 @@ func spec(t testing.TB, id, file string, transfer shared.Transfer) shared.SlotSp
 // its plugin-RPC endpoint like by the command line.
 func attached(t testing.TB, specs ...shared.SlotSpec) shared.Frontend {
 	t.Helper()
+	return attachedTo(t, nil, specs...)
+}
+
+// attachedTo has a source for reloads.
+func attachedTo(t testing.TB, source supervisor.Source, specs ...shared.SlotSpec) shared.Frontend {
+	t.Helper()
 	dir, err := os.MkdirTemp(program.short, "a")
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +56,7 @@ func attached(t testing.TB, specs ...shared.SlotSpec) shared.Frontend {
 		t.Fatal(err)
 	}
 	s, err := supervisor.New(supervisor.Config{
-		Slots: specs, Launcher: launcher, StateDir: state.Path(), Logger: hclog.NewNullLogger(), DrainTimeout: time.Second,
+		Slots: specs, Launcher: launcher, StateDir: state.Path(), Logger: hclog.NewNullLogger(), DrainTimeout: time.Second, Source: source,
 	})
 	if err != nil {
 		t.Fatal(err)
