@@ -27,7 +27,7 @@ func WriteDiagnostics(w io.Writer, diags hcl.Diagnostics, color bool) error {
 		if color {
 			red, reset = "\x1b[31m", "\x1b[0m"
 		}
-		fmt.Fprintf(&b, "%sError%s: %s\n\n", red, reset, d.Summary)
+		fmt.Fprintf(&b, "%s%s%s: %s\n\n", red, severity(d), reset, d.Summary)
 		if d.Subject != nil {
 			start := d.Subject.Start
 			fmt.Fprintf(&b, "  on %s:%d:%d:\n", shown(d.Subject.Filename), start.Line, start.Column)
@@ -83,4 +83,11 @@ func shown(name string) string {
 		return strconv.Quote(name)
 	}
 	return name
+}
+
+func severity(d *hcl.Diagnostic) string {
+	if d.Severity == hcl.DiagWarning {
+		return "Warning"
+	}
+	return "Error"
 }

@@ -86,6 +86,10 @@ func TestEveryFieldCrossesTheWire(t *testing.T) {
 	roundTrip(t, func(v ActivateResult) ActivateResult { return fromActivateResult(toActivateResult(v)) })
 	roundTrip(t, func(v EvictWorkerResult) EvictWorkerResult { return fromEvictResult(toEvictResult(v)) })
 	roundTrip(t, func(v HeartbeatResult) HeartbeatResult { return fromHeartbeat(toHeartbeat(v)) })
+	roundTrip(t, func(v Declaration) Declaration { return fromDeclaration(toDeclaration(v)) })
+	roundTrip(t, func(v Plan) Plan { return fromChanges(toChanges(v)) })
+	roundTrip(t, func(v Reload) Reload { return fromReload(toReload(v)) })
+	roundTrip(t, func(v Activity) Activity { return fromActivity(toActivity(v)) })
 	roundTrip(t, func(v WorkerStatus) WorkerStatus { return fromWorkerStatus(toWorkerStatus(v)) })
 }
 

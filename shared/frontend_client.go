@@ -91,3 +91,18 @@ func (c *frontendClient) ApplyTemplate(ctx context.Context, req ApplyTemplateReq
 	m, err := c.client.ApplyTemplate(ctx, toApplyTemplate(req))
 	return m.GetPrompt(), c.fail(ctx, "apply template", err)
 }
+
+func (c *frontendClient) Plan(ctx context.Context, d Declaration) (Plan, error) {
+	m, err := c.client.Plan(ctx, toDeclaration(d))
+	return fromChanges(m), c.fail(ctx, "plan", err)
+}
+
+func (c *frontendClient) Reload(ctx context.Context) (Reload, error) {
+	m, err := c.client.Reload(ctx, &pb.ReloadRequest{})
+	return fromReload(m), c.fail(ctx, "reload", err)
+}
+
+func (c *frontendClient) Activity(ctx context.Context, after uint64) (Activity, error) {
+	m, err := c.client.Activity(ctx, &pb.ActivityRequest{After: after})
+	return fromActivity(m), c.fail(ctx, "activity", err)
+}

@@ -66,3 +66,18 @@ func (s *frontendServer) ApplyTemplate(ctx context.Context, m *pb.ApplyTemplateR
 	prompt, err := s.impl.ApplyTemplate(ctx, fromApplyTemplate(m))
 	return reply(&pb.ApplyTemplateResult{Prompt: validText(prompt)}, err)
 }
+
+func (s *frontendServer) Plan(ctx context.Context, m *pb.Declaration) (*pb.PlanResult, error) {
+	plan, err := s.impl.Plan(ctx, fromDeclaration(m))
+	return reply(toChanges(plan), err)
+}
+
+func (s *frontendServer) Reload(ctx context.Context, _ *pb.ReloadRequest) (*pb.ReloadResult, error) {
+	res, err := s.impl.Reload(ctx)
+	return reply(toReload(res), err)
+}
+
+func (s *frontendServer) Activity(ctx context.Context, m *pb.ActivityRequest) (*pb.ActivityResult, error) {
+	activity, err := s.impl.Activity(ctx, m.GetAfter())
+	return reply(toActivity(activity), err)
+}

@@ -129,4 +129,12 @@ type Frontend interface {
 	Restart(ctx context.Context, slotID string) (SlotInfo, error)
 	Tokenize(ctx context.Context, req TokenizeRequest) ([]int32, error)
 	ApplyTemplate(ctx context.Context, req ApplyTemplateRequest) (string, error)
+	// Plan says what a declaration would change of the running slots. It changes
+	// nothing.
+	Plan(ctx context.Context, d Declaration) (Plan, error)
+	// Reload reads the supervisor's own configuration again and applies what
+	// changed. It does not wait until new slots are prepared.
+	Reload(ctx context.Context) (Reload, error)
+	// Activity gives the requests with a number above after that ended lately.
+	Activity(ctx context.Context, after uint64) (Activity, error)
 }

@@ -147,7 +147,7 @@ type PrefetchPlan struct {
 	ByteCount     int64
 }
 
-// Progress is how far a preparation has come. Stages are spawn, digest, read,
+// Progress is how far a preparation has come. Stages are drain, spawn, digest, read,
 // transfer, warmup and canary.
 type Progress struct {
 	Stage      string

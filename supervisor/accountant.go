@@ -41,18 +41,28 @@ func (a *accountant) send(f func(*ledger, time.Time) []verdict) {
 	}
 }
 
-func (a *accountant) open(spec shared.SlotSpec, s *slot) {
+// open begins the account of a slot, once.
+func (a *accountant) open(s *slot) {
 	a.send(func(l *ledger, _ time.Time) []verdict {
+		spec := s.spec
+		if a.slots[spec.SlotID] == s {
+			return nil
+		}
 		a.slots[spec.SlotID] = s
 		l.accounts[spec.SlotID] = &account{slotID: spec.SlotID, device: cmp.Or(spec.Device, "cpu"), pinned: spec.Pin}
 		return nil
 	})
 }
 
-func (a *accountant) close(slotID string) {
+// close ends the account of a slot. One that never had an account leaves that of
+// the slot whose place it was to take.
+func (a *accountant) close(s *slot) {
 	a.send(func(l *ledger, _ time.Time) []verdict {
-		l.remove(slotID)
-		delete(a.slots, slotID)
+		if a.slots[s.spec.SlotID] != s {
+			return nil
+		}
+		l.remove(s.spec.SlotID)
+		delete(a.slots, s.spec.SlotID)
 		return nil
 	})
 }

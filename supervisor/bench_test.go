@@ -71,7 +71,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		l, err := s.slots[0].acquire(b.Context(), shared.OnMissFail, nil)
+		l, err := s.registry.current.Load().slots[0].slot.acquire(b.Context(), shared.OnMissFail, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -41,6 +41,9 @@ type Config struct {
 	// MinResidency is how long a slot that was just loaded is not evicted for
 	// another one; 0 means 10 s, a negative one means none.
 	MinResidency time.Duration
+	// Source reads the configuration again for a reload; nil means that there is
+	// nothing to read.
+	Source Source
 	// HashParallel is how many model files are hashed at once; 0 means 2.
 	HashParallel int
 }

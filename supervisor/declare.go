@@ -56,7 +56,6 @@ type declarer struct {
 	files    modelFiles
 	digests  *digestCache
 	registry *registry
-	slots    []*slot
 	log      hclog.Logger
 
 	ctx     context.Context
@@ -65,23 +64,23 @@ type declarer struct {
 	running sync.WaitGroup
 }
 
-func newDeclarer(ctx context.Context, files modelFiles, digests *digestCache, r *registry, slots []*slot, hashParallel int, log hclog.Logger) *declarer {
+func newDeclarer(ctx context.Context, files modelFiles, digests *digestCache, r *registry, hashParallel int, log hclog.Logger) *declarer {
 	return &declarer{
-		files: files, digests: digests, registry: r, slots: slots, log: log, ctx: ctx,
+		files: files, digests: digests, registry: r, log: log, ctx: ctx,
 		reading: make(chan struct{}, headersAtOnce),
 		hashing: make(chan struct{}, hashParallel),
 	}
 }
 
-// all declares every slot.
-func (d *declarer) all() {
-	byPath := map[string][]int{}
+// all declares slots.
+func (d *declarer) all(slots []*slot) {
+	byPath := map[string][]*slot{}
 	var paths []string
-	for i, s := range d.slots {
+	for _, s := range slots {
 		if _, seen := byPath[s.spec.ModelPath]; !seen {
 			paths = append(paths, s.spec.ModelPath)
 		}
-		byPath[s.spec.ModelPath] = append(byPath[s.spec.ModelPath], i)
+		byPath[s.spec.ModelPath] = append(byPath[s.spec.ModelPath], s)
 	}
 	for _, path := range paths {
 		d.running.Go(func() { d.declare(path, byPath[path]) })
@@ -90,37 +89,58 @@ func (d *declarer) all() {
 
 // again declares one slot anew, since its file may have been changed. The
 // caller must not be later than the supervisor's close.
-func (d *declarer) again(index int) {
-	d.slots[index].redeclare()
-	d.running.Go(func() { d.declare(d.slots[index].spec.ModelPath, []int{index}) })
+func (d *declarer) again(s *slot) {
+	s.redeclare()
+	d.running.Go(func() { d.declare(s.spec.ModelPath, []*slot{s}) })
 }
 
 // declare finds the identities of the slots that share a file.
-func (d *declarer) declare(path string, indexes []int) {
+func (d *declarer) declare(path string, slots []*slot) {
 	header, err := d.header(path)
 	if err != nil {
-		d.fail(indexes, err)
+		d.fail(slots, err)
 		return
 	}
-	indexes = d.partly(header, indexes)
-	if len(indexes) == 0 {
+	slots = d.partly(header, slots)
+	if len(slots) == 0 {
 		return
 	}
-	revision, err := d.revision(path, indexes)
+	revision, err := d.revision(path, slots)
 	if err != nil {
-		d.fail(indexes, err)
+		d.fail(slots, err)
 		return
 	}
-	for _, i := range indexes {
-		spec := d.slots[i].spec
-		id := header.Identity(revision, spec)
-		if err := gguf.CheckDeclared(spec, id); err != nil {
-			d.refuse(i, id, err)
+	for _, s := range slots {
+		id := header.Identity(revision, s.spec)
+		if err := gguf.CheckDeclared(s.spec, id); err != nil {
+			d.refuse(s, id, err)
+			continue
+		}
+		if s.before.Load() != nil {
+			d.running.Go(func() { d.succeed(s, id, needOf(header, s.spec)) })
 			continue
 		}
 		// The slot hears first, so that it knows itself when requests come.
-		d.slots[i].declare(id, amount{host: header.Size(), device: header.DeviceNeed(spec)}, nil)
-		d.registry.learn(d.ctx, change{index: i, identity: id})
+		s.declare(id, needOf(header, s.spec), nil)
+		d.registry.learn(d.ctx, change{slot: s, identity: id})
+	}
+}
+
+func needOf(header modelHeader, spec shared.SlotSpec) amount {
+	return amount{host: header.Size(), device: header.DeviceNeed(spec)}
+}
+
+// succeed declares a slot that takes the place of another one. Requests may come
+// at once; it prepares itself for them when nothing is left of the other.
+func (d *declarer) succeed(s *slot, id shared.Identity, need amount) {
+	d.registry.learn(d.ctx, change{slot: s, identity: id})
+	s.declaring(shared.Progress{Stage: "drain"})
+	switch err := s.awaitTurn(d.ctx); {
+	case d.ctx.Err() != nil:
+	case err != nil:
+		d.refuse(s, id, err)
+	default:
+		s.declare(id, need, nil)
 	}
 }
 
@@ -135,24 +155,24 @@ func (d *declarer) header(path string) (modelHeader, error) {
 // partly tells the registry what the header alone proves, so that a request
 // that cannot mean this slot does not have to wait for its digest. It returns
 // the slots that are right so far.
-func (d *declarer) partly(header modelHeader, indexes []int) []int {
-	var right []int
-	for _, i := range indexes {
-		spec := d.slots[i].spec
+func (d *declarer) partly(header modelHeader, slots []*slot) []*slot {
+	var right []*slot
+	for _, s := range slots {
+		spec := s.spec
 		spec.DeclaredSHA256 = "" // the header cannot contradict it
 		id := header.Identity("", spec)
 		if err := gguf.CheckDeclared(spec, id); err != nil {
-			d.refuse(i, id, err)
+			d.refuse(s, id, err)
 			continue
 		}
-		d.registry.learn(d.ctx, change{index: i, identity: id})
-		right = append(right, i)
+		d.registry.learn(d.ctx, change{slot: s, identity: id})
+		right = append(right, s)
 	}
 	return right
 }
 
 // revision gives the digest of a file that did not change while it was hashed.
-func (d *declarer) revision(path string, indexes []int) (string, error) {
+func (d *declarer) revision(path string, slots []*slot) (string, error) {
 	before, err := fileKeyOf(path)
 	if err != nil {
 		return "", shared.Errorf(shared.KindModelFile, "cannot look at the model file: %w", err)
@@ -165,8 +185,8 @@ func (d *declarer) revision(path string, indexes []int) (string, error) {
 	}
 	defer leave(d.hashing)
 	revision, err := d.files.Digest(d.ctx, path, func(done, total int64) {
-		for _, i := range indexes {
-			d.slots[i].declaring(shared.Progress{Stage: "digest", DoneBytes: done, TotalBytes: total})
+		for _, s := range slots {
+			s.declaring(shared.Progress{Stage: "digest", DoneBytes: done, TotalBytes: total})
 		}
 	})
 	if err != nil {
@@ -183,27 +203,26 @@ func (d *declarer) revision(path string, indexes []int) (string, error) {
 }
 
 // fail keeps slots out of routing whose file tells nothing.
-func (d *declarer) fail(indexes []int, err error) {
-	for _, i := range indexes {
-		d.refuse(i, shared.Identity{}, err)
+func (d *declarer) fail(slots []*slot, err error) {
+	for _, s := range slots {
+		d.refuse(s, shared.Identity{}, err)
 	}
 }
 
 // refuse keeps a slot out of routing. What its file proves stays known, so that
 // requests that would have meant this slot are told of it and others are not.
 // At the supervisor's end nothing is said: what was cut short is no finding.
-func (d *declarer) refuse(i int, proved shared.Identity, err error) {
+func (d *declarer) refuse(s *slot, proved shared.Identity, err error) {
 	if d.ctx.Err() != nil {
 		return
 	}
-	s := d.slots[i]
 	e := shared.AsError(err, "declare", s.spec.SlotID)
 	if e.Kind == shared.KindOther {
 		e.Kind = shared.KindModelFile
 	}
 	d.log.Error("the slot cannot be what it is declared to be", "slot", s.spec.SlotID, "error", e.Text())
 	s.declare(shared.Identity{}, amount{}, e)
-	d.registry.learn(d.ctx, change{index: i, identity: proved, err: e})
+	d.registry.learn(d.ctx, change{slot: s, identity: proved, err: e})
 }
 
 // enter takes a place, or gives up when ctx ends.

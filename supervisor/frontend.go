@@ -17,10 +17,11 @@ const watchPace = 20 * time.Millisecond
 func (s *Supervisor) ListSlots(ctx context.Context) (shared.SlotList, error) { return s.list(ctx), nil }
 
 func (s *Supervisor) list(ctx context.Context) shared.SlotList {
-	s.lookAtLoads(ctx)
-	l := shared.SlotList{Slots: make([]shared.SlotInfo, len(s.slots)), Aliases: s.registry.current.Load().aliasList()}
-	for i, sl := range s.slots {
-		l.Slots[i] = sl.info()
+	snap := s.registry.current.Load()
+	snap.lookAtLoads(ctx)
+	l := shared.SlotList{Slots: make([]shared.SlotInfo, len(snap.slots)), Aliases: snap.aliasList()}
+	for i, d := range snap.slots {
+		l.Slots[i] = d.slot.info()
 	}
 	if s.accountant != nil {
 		l.Budgets = s.accountant.budgets()
@@ -69,7 +70,10 @@ func (s *Supervisor) Resolve(ctx context.Context, req shared.Requirement) (share
 		return shared.Resolution{}, shared.AsError(err, "resolve", "")
 	}
 	res := shared.Resolution{Identity: t.identity, Model: t.model}
-	for _, sl := range s.registry.current.Load().route(t.identity).slots {
+	if g := s.registry.current.Load().route(t.identity); g != nil { // unless replaced meanwhile
+		t.slots = g.slots
+	}
+	for _, sl := range t.slots {
 		res.SlotIDs = append(res.SlotIDs, sl.spec.SlotID)
 	}
 	return res, nil
@@ -79,8 +83,8 @@ func (s *Supervisor) Resolve(ctx context.Context, req shared.Requirement) (share
 // nobody else wants the slot, the preparation is undone.
 func (s *Supervisor) Prepare(ctx context.Context, slotID string, progress func(shared.Progress)) (shared.SlotInfo, error) {
 	var one sync.Mutex // replicas make progress at the same time
-	return s.operate("prepare", slotID, func(index int, sl *slot) error {
-		s.declareAgain(index)
+	return s.operate("prepare", slotID, func(sl *slot) error {
+		s.declareAgain(sl)
 		return sl.prepare(ctx, func(p shared.Progress) error {
 			if progress != nil {
 				one.Lock()
@@ -96,39 +100,47 @@ func (s *Supervisor) Prepare(ctx context.Context, slotID string, progress func(s
 // waits for running requests, and cancels them after the drain timeout. When
 // ctx ends first, the eviction goes on.
 func (s *Supervisor) Evict(ctx context.Context, slotID string, dropHost bool) (shared.SlotInfo, error) {
-	return s.operate("evict", slotID, func(_ int, sl *slot) error { return sl.evict(ctx, dropHost) })
+	return s.operate("evict", slotID, func(sl *slot) error { return sl.evict(ctx, dropHost) })
 }
 
 // Restart kills a slot's worker and starts another at once, whatever state the
 // slot is in. It returns when the new one answers; a slot that was resident is
 // then prepared again in the background.
 func (s *Supervisor) Restart(ctx context.Context, slotID string) (shared.SlotInfo, error) {
-	return s.operate("restart", slotID, func(index int, sl *slot) error {
-		s.declareAgain(index)
+	return s.operate("restart", slotID, func(sl *slot) error {
+		s.declareAgain(sl)
 		return sl.restart(ctx)
 	})
 }
 
 // operate runs one operation on the slots of a name, on replicas at the same
-// time. It gives the first of them, or the first that failed.
-func (s *Supervisor) operate(op, name string, f func(int, *slot) error) (shared.SlotInfo, error) {
-	indexes, err := s.registry.current.Load().slotsNamed(op, name)
-	if err != nil {
-		return shared.SlotInfo{}, err
-	}
-	errs := make([]error, len(indexes))
-	var all sync.WaitGroup
-	for n, index := range indexes {
-		all.Go(func() { errs[n] = f(index, s.slots[index]) })
-	}
-	all.Wait()
-	for n, index := range indexes {
-		if errs[n] != nil {
-			sl := s.slots[index]
-			return sl.info(), shared.AsError(errs[n], op, sl.spec.SlotID)
+// time. It gives the first of them, or the first that failed. When a reload takes
+// one out of service meanwhile, the operation is for what is in its place.
+func (s *Supervisor) operate(op, name string, f func(*slot) error) (shared.SlotInfo, error) {
+	for {
+		snap := s.registry.current.Load()
+		indexes, err := snap.slotsNamed(op, name)
+		if err != nil {
+			return shared.SlotInfo{}, err
+		}
+		errs := make([]error, len(indexes))
+		var all sync.WaitGroup
+		for n, index := range indexes {
+			all.Go(func() { errs[n] = f(snap.slots[index].slot) })
+		}
+		all.Wait()
+		replaced := false
+		for n, index := range indexes {
+			sl := snap.slots[index].slot
+			if errs[n] != nil && !sl.leftBehind(errs[n]) {
+				return sl.info(), shared.AsError(errs[n], op, sl.spec.SlotID)
+			}
+			replaced = replaced || errs[n] != nil
+		}
+		if !replaced {
+			return snap.slots[indexes[0]].slot.info(), nil
 		}
 	}
-	return s.slots[indexes[0]].info(), nil
 }
 
 // Tokenize turns text into token ids with the tokenizer of the slot that the

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"time"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -13,7 +14,14 @@ func (s *Supervisor) Generate(ctx context.Context, req shared.GenerateRequest, e
 	if err := validate(req); err != nil {
 		return shared.Result{}, err
 	}
+	arrived := time.Now()
 	out := &stream{emit: emit}
+	res, err := s.generate(ctx, req, out)
+	s.remember(out.record(req, arrived, res, err))
+	return res, err
+}
+
+func (s *Supervisor) generate(ctx context.Context, req shared.GenerateRequest, out *stream) (shared.Result, error) {
 	r := &request{
 		op:          "generate",
 		requirement: req.Requirement,
@@ -80,6 +88,9 @@ type stream struct {
 	started bool           // a part of the answer went out
 	text    bool           // and had text
 	phases  *shared.Phases // of this process, known once a lease is held
+	// The account at the first text, and when it had been handed on.
+	known     shared.Phases
+	firstText time.Time
 }
 
 func (st *stream) send(c shared.Chunk) error {
@@ -93,16 +104,22 @@ func (st *stream) send(c shared.Chunk) error {
 // phases of this process added to the worker's.
 func (st *stream) relay(l *lease, c shared.Chunk) error {
 	c.SlotID = l.slot.spec.SlotID
-	if c.Text != "" && !st.text {
+	l.slot.tokens.Add(int64(len(c.Tokens)))
+	first := c.Text != "" && !st.text
+	if first {
 		st.text = true
 		p := *st.phases
 		if c.Phases != nil {
 			p = p.Plus(*c.Phases)
 		}
-		c.Phases = &p
+		c.Phases, st.known = &p, p
 	}
 	if c.Text != "" || len(c.Tokens) > 0 {
 		st.started = true
 	}
-	return st.send(c)
+	err := st.send(c)
+	if first {
+		st.firstText = time.Now()
+	}
+	return err
 }

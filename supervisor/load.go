@@ -13,11 +13,12 @@ import (
 const loadPatience = 50 * time.Millisecond
 
 // lookAtLoads asks all resident slots for their load at the same time.
-func (s *Supervisor) lookAtLoads(ctx context.Context) {
+func (s *snapshot) lookAtLoads(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, loadPatience)
 	defer cancel()
 	var asked sync.WaitGroup
-	for _, sl := range s.slots {
+	for _, d := range s.slots {
+		sl := d.slot
 		sl.memory.Store(residentBytes(sl.view.Load().PID))
 		worker := sl.resident.Load()
 		if worker == nil {

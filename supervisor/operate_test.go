@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/firstframe/firstframe/shared"
 )
 
@@ -228,35 +226,5 @@ func TestWatchSeesChangesAndTheLastState(t *testing.T) {
 		}
 		cancel()
 		wantKind(t, <-ended, shared.KindCancelled)
-	})
-}
-
-func TestEachChangeIsOneLogLine(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var lines strings.Builder
-		cfg := twoSlots()
-		cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &lines, Level: hclog.Info, DisableTime: true})
-		r := newRig(t, cfg, nil)
-		r.mustAsk("a")
-		r.mustAsk("a")
-		if _, err := r.Evict(t.Context(), "a", false); err != nil {
-			t.Error(err)
-		}
-		r.end()
-		for _, want := range []string{
-			"process changed: slot=a from=stopped to=starting epoch=1 cause=acquire",
-			"slot changed: slot=a from=empty to=prefetching cause=launched",
-			"slot changed: slot=a from=prefetching to=active cause=activated",
-			"slot changed: slot=a from=resident to=evicting cause=evict",
-			"slot changed: slot=a from=evicting to=empty cause=evicted",
-			"process changed: slot=a from=up to=stopped epoch=1 cause=exited",
-		} {
-			if strings.Count(lines.String(), want) != 1 {
-				t.Errorf("not exactly one line %q in\n%s", want, lines.String())
-			}
-		}
-		if strings.Contains(lines.String(), "to=resident") {
-			t.Error("a finished request is logged as news")
-		}
 	})
 }

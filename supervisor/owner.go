@@ -146,7 +146,7 @@ func (o *owner) run() {
 		a.stop()
 	}
 	if o.slot.env.accountant != nil {
-		o.slot.env.accountant.close(o.slot.spec.SlotID)
+		o.slot.env.accountant.close(o.slot)
 	}
 	for l := range o.leases {
 		l.cancel(shuttingDown())

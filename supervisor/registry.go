@@ -11,15 +11,21 @@ import (
 
 // registry knows which slots there are, under which names, and which identity
 // each has. Readers take a snapshot, which never changes; the registry's
-// goroutine makes a new one when identities become known.
+// goroutine makes a new one when identities become known or slots are replaced.
 type registry struct {
-	current atomic.Pointer[snapshot]
-	changes chan change
+	current      atomic.Pointer[snapshot]
+	changes      chan change
+	replacements chan replacement
+	// retired are slots that were taken out of service and may not have ended.
+	retired []*slot
+	// done is closed when the goroutine has ended; what it owned is then for
+	// everybody to read.
+	done chan struct{}
 }
 
 // change is what became known of one slot.
 type change struct {
-	index    int
+	slot     *slot
 	identity shared.Identity
 	err      *shared.Error
 }
@@ -57,31 +63,42 @@ type names struct {
 	// replicas is the slots that were declared together, by the name of that.
 	replicas map[string][]int
 	all      []int
+	places   map[*slot]int
 }
 
 func newRegistry(slots []*slot, aliases map[string]string) *registry {
-	n := &names{
-		slots:   make(map[string]int, len(slots)),
-		aliases: make(map[string]int, len(aliases)),
-		models:  make(map[string][]int, len(slots)),
-	}
-	n.replicas = map[string][]int{}
 	declarations := make([]declaration, len(slots))
 	for i, s := range slots {
 		declarations[i].slot = s
-		n.slots[s.spec.SlotID] = i
-		n.models[s.spec.Model] = append(n.models[s.spec.Model], i)
+	}
+	r := &registry{changes: make(chan change, 64), replacements: make(chan replacement), done: make(chan struct{})}
+	r.current.Store(newSnapshot(newNames(declarations, aliases), declarations))
+	return r
+}
+
+func newNames(declarations []declaration, aliases map[string]string) *names {
+	n := &names{
+		slots:   make(map[string]int, len(declarations)),
+		aliases: make(map[string]int, len(aliases)),
+		models:  make(map[string][]int, len(declarations)),
+		places:  make(map[*slot]int, len(declarations)),
+
+		replicas: map[string][]int{},
+	}
+	for i, d := range declarations {
+		spec := d.slot.spec
+		n.slots[spec.SlotID] = i
+		n.models[spec.Model] = append(n.models[spec.Model], i)
 		n.all = append(n.all, i)
-		if of := s.spec.ReplicaOf; of != "" {
+		n.places[d.slot] = i
+		if of := spec.ReplicaOf; of != "" {
 			n.replicas[of] = append(n.replicas[of], i)
 		}
 	}
 	for alias, slotID := range aliases {
 		n.aliases[alias] = n.slots[slotID]
 	}
-	r := &registry{changes: make(chan change, 64)}
-	r.current.Store(newSnapshot(n, declarations))
-	return r
+	return n
 }
 
 func newSnapshot(n *names, declarations []declaration) *snapshot {
@@ -106,29 +123,43 @@ func newSnapshot(n *names, declarations []declaration) *snapshot {
 	return s
 }
 
-// run is the registry's goroutine. Changes that are waiting together become
-// visible together, so that many small files do not cost a snapshot each.
+// run is the registry's goroutine.
 func (r *registry) run(ctx context.Context) {
+	defer close(r.done)
 	for {
-		var c change
 		select {
-		case c = <-r.changes:
+		case c := <-r.changes:
+			r.note(c)
+		case p := <-r.replacements:
+			p.answer <- r.replace(p)
 		case <-ctx.Done():
 			return
 		}
-		old := r.current.Load()
-		next := slices.Clone(old.slots)
-		for more := true; more; {
-			next[c.index].identity, next[c.index].err = c.identity, c.err
-			select {
-			case c = <-r.changes:
-			default:
-				more = false
-			}
-		}
-		r.current.Store(newSnapshot(old.names, next))
-		close(old.newer)
 	}
+}
+
+// note makes what became known of slots visible. Changes that are waiting
+// together become visible together, so that many small files do not cost a
+// snapshot each. What is about a slot that was replaced meanwhile is dropped.
+func (r *registry) note(c change) {
+	old := r.current.Load()
+	next := slices.Clone(old.slots)
+	for more := true; more; {
+		if i, ok := old.names.places[c.slot]; ok {
+			next[i].identity, next[i].err = c.identity, c.err
+		}
+		select {
+		case c = <-r.changes:
+		default:
+			more = false
+		}
+	}
+	r.publish(old, newSnapshot(old.names, next))
+}
+
+func (r *registry) publish(old, next *snapshot) {
+	r.current.Store(next)
+	close(old.newer)
 }
 
 // learn tells the registry what became known of a slot.
@@ -141,6 +172,15 @@ func (r *registry) learn(ctx context.Context, c change) {
 
 // route finds the slots of an identity: one map read.
 func (s *snapshot) route(id shared.Identity) *group { return s.groups[id] }
+
+// declarationOf is what is known of a slot; false for one that was replaced.
+func (s *snapshot) declarationOf(sl *slot) (declaration, bool) {
+	i, ok := s.names.places[sl]
+	if !ok {
+		return declaration{}, false
+	}
+	return s.slots[i], true
+}
 
 // slotsNamed finds slots by an id, an alias, or the name that they were declared
 // under together.

@@ -54,14 +54,38 @@ func (s *Supervisor) serve(ctx context.Context, r *request, use func(*lease) err
 			ctx, cancelOwn = context.WithDeadline(caller, arrived.Add(own))
 			defer cancelOwn()
 		}
-		var lost *slot
-		if lost, err = s.run(ctx, r, found, nil, use); lost != nil && (r.started == nil || !r.started()) {
-			if _, again := s.run(ctx, r, found, lost, use); shared.KindOf(again) != shared.KindNotResident {
-				err = again
-			}
-		}
+		err = s.attempt(ctx, r, found, use)
 	}
 	return ending(ctx, r, err)
+}
+
+// attempt runs a request on a slot. As long as the client has got nothing, it is
+// run again: once when its worker was lost, and whenever a reload took the slot
+// out of service, on what has taken its place.
+func (s *Supervisor) attempt(ctx context.Context, r *request, since time.Time, use func(*lease) error) error {
+	var avoid *slot
+	var first error
+	for {
+		sl, lost, err := s.run(ctx, r, since, avoid, use)
+		begun := r.started != nil && r.started()
+		switch {
+		case err == nil:
+			return nil
+		case sl.leftBehind(err) && begun:
+			return cutOff(r.op, sl)
+		case (sl.leftBehind(err) || lost && sl.retired.Load()) && !begun:
+			if err := s.resolve(ctx, r); err != nil {
+				return err
+			}
+			avoid = nil
+		case lost && avoid == nil && !begun:
+			avoid, first = sl, err
+		case first != nil && shared.KindOf(err) == shared.KindNotResident:
+			return first
+		default:
+			return err
+		}
+	}
 }
 
 // resolve finds what the request means.
@@ -81,10 +105,10 @@ func (s *Supervisor) resolve(ctx context.Context, r *request) error {
 	return nil
 }
 
-// run takes a lease and uses it. When the worker is lost meanwhile, it returns
-// the slot. since is when the wait for the lease began: with a second run, the
+// run takes a lease on one of the slots and uses it, and reports whether the
+// worker was lost meanwhile. since is when the wait for the lease began: with a second run, the
 // time that the first one lost belongs to that wait.
-func (s *Supervisor) run(ctx context.Context, r *request, since time.Time, avoid *slot, use func(*lease) error) (*slot, error) {
+func (s *Supervisor) run(ctx context.Context, r *request, since time.Time, avoid *slot, use func(*lease) error) (sl *slot, lost bool, err error) {
 	var preferred *slot
 	if len(r.target.slots) > 1 && r.prompt != nil {
 		if r.marks == nil {
@@ -92,7 +116,7 @@ func (s *Supervisor) run(ctx context.Context, r *request, since time.Time, avoid
 		}
 		preferred = s.affinity.longest(r.marks)
 	}
-	sl := choose(r.target.slots, avoid, preferred)
+	sl = choose(r.target.slots, avoid, preferred)
 	l, err := sl.acquire(ctx, r.onMiss, func(p shared.Progress) error {
 		if r.progress == nil {
 			return nil
@@ -101,7 +125,7 @@ func (s *Supervisor) run(ctx context.Context, r *request, since time.Time, avoid
 	})
 	waited := time.Since(since)
 	if err != nil {
-		return nil, shared.AsError(err, r.op, sl.spec.SlotID)
+		return sl, false, shared.AsError(err, r.op, sl.spec.SlotID)
 	}
 	defer l.release()
 	if len(r.marks) > 0 {
@@ -115,16 +139,16 @@ func (s *Supervisor) run(ctx context.Context, r *request, since time.Time, avoid
 	}
 	err = use(l)
 	if err == nil {
-		return nil, nil
+		return sl, false, nil
 	}
 	if lostErr := workerGone(ctx, l, err); lostErr != nil {
-		return sl, shared.AsError(lostErr, r.op, sl.spec.SlotID)
+		return sl, true, shared.AsError(lostErr, r.op, sl.spec.SlotID)
 	}
 	var taken *shared.Error
 	if cause := context.Cause(l.ctx); ctx.Err() == nil && errors.As(cause, &taken) {
 		err = taken // the slot took the lease back, and says why
 	}
-	return nil, shared.AsError(err, r.op, sl.spec.SlotID)
+	return sl, false, shared.AsError(err, r.op, sl.spec.SlotID)
 }
 
 // workerGone tells whether a request failed because its worker did, and if so

@@ -21,6 +21,10 @@ type slot struct {
 	inbox chan message
 	done  chan struct{} // closed when the owner has ended
 	view  atomic.Pointer[shared.SlotInfo]
+	// before is the slot that this one takes the place of, until that has ended.
+	before  atomic.Pointer[slot]
+	retired atomic.Bool  // a reload took it out of service
+	tokens  atomic.Int64 // generated so far
 
 	resident atomic.Pointer[shared.Worker] // nil unless the slot can run requests
 	load     atomic.Pointer[shared.SlotLoad]
@@ -191,6 +195,9 @@ func (s *slot) restart(ctx context.Context) error {
 
 // declare tells the slot what it is, or why it cannot be.
 func (s *slot) declare(id shared.Identity, need amount, err *shared.Error) {
+	if a := s.env.accountant; a != nil && err == nil {
+		a.open(s)
+	}
 	s.post(message{ev: evDeclared{err: err}, note: func(o *owner) {
 		o.identity, o.modelBytes, o.need = id, need.host, need
 		o.state.rules.step = time.Duration((need.host+need.device)/fillRate) * time.Second

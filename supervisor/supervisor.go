@@ -12,12 +12,14 @@ import (
 // Supervisor serves requests on declared slots.
 type Supervisor struct {
 	cfg        Config
-	slots      []*slot
+	env        *slotEnv
 	registry   *registry
 	declarer   *declarer
 	watchers   *broadcast
 	accountant *accountant // nil without budgets
 	affinity   *affinity
+	reloads    chan chan<- reloaded
+	activity   *activity
 
 	ctx    context.Context // of the background work; ends when Close begins
 	cancel context.CancelFunc
@@ -37,9 +39,11 @@ func newSupervisor(cfg Config, files modelFiles) (*Supervisor, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s := &Supervisor{cfg: cfg, watchers: &broadcast{}, affinity: newAffinity()}
+	s := &Supervisor{
+		cfg: cfg, watchers: &broadcast{}, affinity: newAffinity(), reloads: make(chan chan<- reloaded), activity: newActivity(),
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	env := &slotEnv{
+	s.env = &slotEnv{
 		launcher:     cfg.Launcher,
 		restart:      cfg.Restart,
 		drainTimeout: cfg.DrainTimeout,
@@ -49,21 +53,20 @@ func newSupervisor(cfg Config, files modelFiles) (*Supervisor, error) {
 		changed:      s.watchers.notify,
 	}
 	if len(cfg.Budgets) > 0 {
-		env.accountant = newAccountant(cfg.Budgets, cfg.MinResidency)
-		s.accountant = env.accountant
-		s.running.Go(func() { env.accountant.run(s.ctx) })
+		s.accountant = newAccountant(cfg.Budgets, cfg.MinResidency)
+		s.env.accountant = s.accountant
+		s.running.Go(func() { s.accountant.run(s.ctx) })
 	}
+	var slots []*slot
 	for _, spec := range cfg.Slots {
-		sl := newSlot(spec, env)
-		if env.accountant != nil {
-			env.accountant.open(spec, sl)
-		}
-		s.slots = append(s.slots, sl)
+		slots = append(slots, newSlot(spec, s.env))
 	}
-	s.registry = newRegistry(s.slots, cfg.Aliases)
+	s.registry = newRegistry(slots, cfg.Aliases)
+	s.declarer = newDeclarer(s.ctx, files, openDigestCache(cfg.StateDir), s.registry, cfg.HashParallel, cfg.Logger)
+	s.declarer.all(slots)
 	s.running.Go(func() { s.registry.run(s.ctx) })
-	s.declarer = newDeclarer(s.ctx, files, openDigestCache(cfg.StateDir), s.registry, s.slots, cfg.HashParallel, cfg.Logger)
-	s.declarer.all()
+	s.running.Go(s.reloader)
+	s.running.Go(func() { s.activity.run(s.ctx) })
 	return s, nil
 }
 
@@ -75,11 +78,13 @@ func (s *Supervisor) Close(ctx context.Context) error {
 	s.closing.Lock()
 	s.cancel()
 	s.closing.Unlock()
-	for _, sl := range s.slots {
+	<-s.registry.done // from here on there are no new slots
+	slots := s.registry.everySlot()
+	for _, sl := range slots {
 		sl.close()
 	}
 	var open []string
-	for _, sl := range s.slots {
+	for _, sl := range slots {
 		select {
 		case <-sl.done:
 		case <-ctx.Done():
@@ -119,15 +124,15 @@ func (s *Supervisor) settle(ctx context.Context) error {
 
 // declareAgain reads a slot's file anew if what is known of it keeps it from
 // being served. The digest cache makes that cheap when nothing has changed.
-func (s *Supervisor) declareAgain(index int) {
+func (s *Supervisor) declareAgain(sl *slot) {
 	s.closing.RLock()
 	defer s.closing.RUnlock()
 	if s.ctx.Err() != nil {
 		return
 	}
-	info := s.slots[index].info()
-	bad := s.registry.current.Load().slots[index].err != nil
-	if bad || info.LastError != "" && info.Status == shared.SlotEmpty {
-		s.declarer.again(index)
+	info := sl.info()
+	known, current := s.registry.current.Load().declarationOf(sl)
+	if current && (known.err != nil || info.LastError != "" && info.Status == shared.SlotEmpty) {
+		s.declarer.again(sl)
 	}
 }

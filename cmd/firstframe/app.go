@@ -82,9 +82,9 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", os.Getenv(envStateDir),
 		"state directory of the supervisor (default $"+envStateDir+" or the per-user runtime folder)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(a.demoCmd(), a.serveCmd(), a.validateCmd(), a.slotsCmd(), a.generateCmd(),
-		a.prepareCmd(), a.evictCmd(), a.restartCmd(), a.engineCmd(), a.doctorCmd(), a.benchCmd(),
-		a.proxyCmd(), a.runCmd(), a.versionCmd(), a.workerCmd())
+	root.AddCommand(a.demoCmd(), a.runCmd(), a.serveCmd(), a.validateCmd(), a.planCmd(), a.reloadCmd(), a.slotsCmd(), a.generateCmd(),
+		a.prepareCmd(), a.evictCmd(), a.restartCmd(), a.engineCmd(), a.doctorCmd(), a.benchCmd(), a.topCmd(),
+		a.proxyCmd(), a.versionCmd(), a.workerCmd())
 	return root
 }
 

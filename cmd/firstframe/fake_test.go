@@ -21,6 +21,11 @@ type fakeFrontend struct {
 	asked shared.GenerateRequest
 	// watched is given to watchers, one list after the other.
 	watched []shared.SlotList
+	// declared is what Plan was asked about.
+	declared shared.Declaration
+	plan     shared.Plan
+	reload   shared.Reload
+	activity shared.Activity
 }
 
 var _ shared.Frontend = (*fakeFrontend)(nil)
@@ -171,4 +176,15 @@ func (f *fakeFrontend) Tokenize(context.Context, shared.TokenizeRequest) ([]int3
 
 func (f *fakeFrontend) ApplyTemplate(context.Context, shared.ApplyTemplateRequest) (string, error) {
 	return "", f.refuse
+}
+
+func (f *fakeFrontend) Plan(_ context.Context, d shared.Declaration) (shared.Plan, error) {
+	f.declared = d
+	return f.plan, f.refuse
+}
+
+func (f *fakeFrontend) Reload(context.Context) (shared.Reload, error) { return f.reload, f.refuse }
+
+func (f *fakeFrontend) Activity(context.Context, uint64) (shared.Activity, error) {
+	return f.activity, f.refuse
 }

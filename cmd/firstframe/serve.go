@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,19 +21,10 @@ func (a *app) serveCmd() *cobra.Command {
 		Short: "Start the supervisor and prepare the declared slots",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.loadConfig(path)
-			if err != nil {
-				return err
+			if !cmd.Flags().Changed("log-level") {
+				level = ""
 			}
-			if cfg.LogLevel == "" || cmd.Flags().Changed("log-level") {
-				cfg.LogLevel = level
-			}
-			cfg.LogJSON = cfg.LogJSON || logJSON
-			logger := hclog.New(&hclog.LoggerOptions{
-				Name: "firstframe", Output: a.errOut, Level: hclog.LevelFromString(cfg.LogLevel), JSONFormat: cfg.LogJSON,
-				Color: hclog.AutoColor, ColorHeaderOnly: true,
-			})
-			return a.serve(cmd.Context(), cfg, logger)
+			return a.serve(cmd.Context(), path, level, logJSON)
 		},
 	}
 	configFlag(cmd, &path)
@@ -41,7 +33,26 @@ func (a *app) serveCmd() *cobra.Command {
 	return cmd
 }
 
-func (a *app) serve(ctx context.Context, cfg *hcl.Config, logger hclog.Logger) (err error) {
+func (a *app) serve(ctx context.Context, path, level string, logJSON bool) (err error) {
+	// Before the file is read, so that no change of it is missed.
+	watcher, watchErr := hcl.NewWatcher(path)
+	if watchErr == nil {
+		defer func() { _ = watcher.Close() }() // nothing was written
+	}
+	cfg, err := a.loadConfig(path)
+	if err != nil {
+		return err
+	}
+	cfg.LogLevel = cmp.Or(level, cfg.LogLevel, "info")
+	cfg.LogJSON = cfg.LogJSON || logJSON
+	logger := hclog.New(&hclog.LoggerOptions{
+		Name: "firstframe", Output: a.errOut, Level: hclog.LevelFromString(cfg.LogLevel), JSONFormat: cfg.LogJSON,
+		Color: hclog.AutoColor, ColorHeaderOnly: true,
+	})
+	declared, err := declarationOf(cfg)
+	if err != nil {
+		return err
+	}
 	stateDir := cfg.StateDir
 	if a.stateDir != "" || stateDir == "" {
 		stateDir = a.statePath()
@@ -53,7 +64,8 @@ func (a *app) serve(ctx context.Context, cfg *hcl.Config, logger hclog.Logger) (
 		}
 	}
 	s, err := a.startStack(ctx, stackConfig{
-		stateDir: stateDir, slots: cfg.Slots, aliases: cfg.Aliases, logger: logger, life: cfg.Life,
+		stateDir: stateDir, slots: declared.Slots, aliases: declared.Aliases, logger: logger, life: cfg.Life,
+		source: configSource{path: path, started: cfg}.read,
 	})
 	if err != nil {
 		return errors.Join(err, web.close())
@@ -78,6 +90,12 @@ func (a *app) serve(ctx context.Context, cfg *hcl.Config, logger hclog.Logger) (
 	for _, slot := range cfg.Slots {
 		preload[slot.SlotID] = slot.Preload
 	}
+	if watchErr != nil {
+		logger.Warn("changes of the configuration are not noticed; use firstframe reload", "error", watchErr)
+	}
+	reloads := reloader{frontend: s, log: logger, watcher: watcher}
+	end := reloads.start(ctx)
+	defer end()
 	return a.announce(ctx, s, preload, web)
 }
 

@@ -23,6 +23,8 @@ type stackConfig struct {
 	aliases  map[string]string
 	logger   hclog.Logger
 	life     hcl.Life
+	// source reads the configuration again; nil means there is none to read.
+	source supervisor.Source
 }
 
 // stack is a running supervisor with everything below and around it.
@@ -66,7 +68,7 @@ func (s *stack) start(ctx context.Context, cfg stackConfig, engineDir string) er
 	s.Supervisor, err = supervisor.New(supervisor.Config{
 		Slots: cfg.slots, Aliases: cfg.aliases, Launcher: s.launcher, StateDir: s.state.Path(),
 		Logger: cfg.logger, DrainTimeout: cfg.life.DrainTimeout, WedgeAfter: cfg.life.WedgeAfter, Heartbeat: cfg.life.Heartbeat,
-		Budgets: cfg.life.Budgets, MinResidency: minResidency(cfg.life.MinResidency),
+		Budgets: cfg.life.Budgets, MinResidency: minResidency(cfg.life.MinResidency), Source: cfg.source,
 	})
 	if err != nil {
 		return err

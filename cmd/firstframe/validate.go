@@ -55,8 +55,8 @@ type declaredJSON struct {
 	Preload   bool   `json:"preload"`
 }
 
-func toValidJSON(cfg *hcl.Config, diags diagnostics) validJSON {
-	doc := validJSON{Valid: !diags.HasErrors(), Diagnostics: []diagnosticJSON{}, Slots: []declaredJSON{}, Aliases: map[string]string{}}
+func toDiagnosticsJSON(diags diagnostics) []diagnosticJSON {
+	doc := []diagnosticJSON{}
 	for _, d := range diags {
 		out := diagnosticJSON{Severity: "error", Summary: d.Summary, Detail: d.Detail}
 		if !(diagnostics{d}).HasErrors() {
@@ -65,8 +65,13 @@ func toValidJSON(cfg *hcl.Config, diags diagnostics) validJSON {
 		if d.Subject != nil {
 			out.File, out.Line, out.Column = d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column
 		}
-		doc.Diagnostics = append(doc.Diagnostics, out)
+		doc = append(doc, out)
 	}
+	return doc
+}
+
+func toValidJSON(cfg *hcl.Config, diags diagnostics) validJSON {
+	doc := validJSON{Valid: !diags.HasErrors(), Diagnostics: toDiagnosticsJSON(diags), Slots: []declaredJSON{}, Aliases: map[string]string{}}
 	if cfg == nil {
 		return doc
 	}

@@ -120,18 +120,24 @@ func serveIn(t testing.TB, file, state string) *server {
 			t.Logf("serve printed:\n%s", s.out)
 		}
 	})
+	s.printed("ready;")
+	return s
+}
+
+// printed waits until the program has written a text.
+func (s *server) printed(text string) {
+	s.t.Helper()
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
-	for !strings.Contains(s.out.String(), "ready;") {
+	for !strings.Contains(s.out.String(), text) {
 		select {
 		case <-s.out.new:
 		case <-s.ended:
-			t.Fatalf("serve ended: %v\n%s", s.cmd.ProcessState, s.out)
+			s.t.Fatalf("serve ended: %v\n%s", s.cmd.ProcessState, s.out)
 		case <-timeout.C:
-			t.Fatalf("serve is not ready\n%s", s.out)
+			s.t.Fatalf("serve did not write %q\n%s", text, s.out)
 		}
 	}
-	return s
 }
 
 func (s *server) waitEnd() {

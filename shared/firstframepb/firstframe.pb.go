@@ -3833,6 +3833,717 @@ func (x *RestartSlotRequest) GetSlotId() string {
 	return ""
 }
 
+type Declaration struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Slots []*SlotSpec            `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"`
+	// Alias name to slot id.
+	Aliases       map[string]string `protobuf:"bytes,2,rep,name=aliases,proto3" json:"aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Declaration) Reset() {
+	*x = Declaration{}
+	mi := &file_firstframe_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Declaration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Declaration) ProtoMessage() {}
+
+func (x *Declaration) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Declaration.ProtoReflect.Descriptor instead.
+func (*Declaration) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *Declaration) GetSlots() []*SlotSpec {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+func (x *Declaration) GetAliases() map[string]string {
+	if x != nil {
+		return x.Aliases
+	}
+	return nil
+}
+
+type FieldChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Old           string                 `protobuf:"bytes,2,opt,name=old,proto3" json:"old,omitempty"`
+	New           string                 `protobuf:"bytes,3,opt,name=new,proto3" json:"new,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldChange) Reset() {
+	*x = FieldChange{}
+	mi := &file_firstframe_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldChange) ProtoMessage() {}
+
+func (x *FieldChange) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
+func (*FieldChange) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *FieldChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FieldChange) GetOld() string {
+	if x != nil {
+		return x.Old
+	}
+	return ""
+}
+
+func (x *FieldChange) GetNew() string {
+	if x != nil {
+		return x.New
+	}
+	return ""
+}
+
+type SlotChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SlotId        string                 `protobuf:"bytes,1,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
+	Action        string                 `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	Fields        []*FieldChange         `protobuf:"bytes,3,rep,name=fields,proto3" json:"fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotChange) Reset() {
+	*x = SlotChange{}
+	mi := &file_firstframe_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotChange) ProtoMessage() {}
+
+func (x *SlotChange) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotChange.ProtoReflect.Descriptor instead.
+func (*SlotChange) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *SlotChange) GetSlotId() string {
+	if x != nil {
+		return x.SlotId
+	}
+	return ""
+}
+
+func (x *SlotChange) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *SlotChange) GetFields() []*FieldChange {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+type AliasChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Alias         string                 `protobuf:"bytes,1,opt,name=alias,proto3" json:"alias,omitempty"`
+	Action        string                 `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	Old           string                 `protobuf:"bytes,3,opt,name=old,proto3" json:"old,omitempty"`
+	New           string                 `protobuf:"bytes,4,opt,name=new,proto3" json:"new,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AliasChange) Reset() {
+	*x = AliasChange{}
+	mi := &file_firstframe_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AliasChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AliasChange) ProtoMessage() {}
+
+func (x *AliasChange) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AliasChange.ProtoReflect.Descriptor instead.
+func (*AliasChange) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *AliasChange) GetAlias() string {
+	if x != nil {
+		return x.Alias
+	}
+	return ""
+}
+
+func (x *AliasChange) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *AliasChange) GetOld() string {
+	if x != nil {
+		return x.Old
+	}
+	return ""
+}
+
+func (x *AliasChange) GetNew() string {
+	if x != nil {
+		return x.New
+	}
+	return ""
+}
+
+type PlanResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Slots         []*SlotChange          `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"`
+	Aliases       []*AliasChange         `protobuf:"bytes,2,rep,name=aliases,proto3" json:"aliases,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanResult) Reset() {
+	*x = PlanResult{}
+	mi := &file_firstframe_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanResult) ProtoMessage() {}
+
+func (x *PlanResult) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanResult.ProtoReflect.Descriptor instead.
+func (*PlanResult) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *PlanResult) GetSlots() []*SlotChange {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+func (x *PlanResult) GetAliases() []*AliasChange {
+	if x != nil {
+		return x.Aliases
+	}
+	return nil
+}
+
+type ReloadRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadRequest) Reset() {
+	*x = ReloadRequest{}
+	mi := &file_firstframe_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadRequest) ProtoMessage() {}
+
+func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
+func (*ReloadRequest) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{54}
+}
+
+type Diagnostic struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Warning       bool                   `protobuf:"varint,1,opt,name=warning,proto3" json:"warning,omitempty"`
+	Summary       string                 `protobuf:"bytes,2,opt,name=summary,proto3" json:"summary,omitempty"`
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	File          string                 `protobuf:"bytes,4,opt,name=file,proto3" json:"file,omitempty"`
+	Line          int32                  `protobuf:"varint,5,opt,name=line,proto3" json:"line,omitempty"`
+	Column        int32                  `protobuf:"varint,6,opt,name=column,proto3" json:"column,omitempty"`
+	Text          string                 `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Diagnostic) Reset() {
+	*x = Diagnostic{}
+	mi := &file_firstframe_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Diagnostic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Diagnostic) ProtoMessage() {}
+
+func (x *Diagnostic) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
+func (*Diagnostic) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *Diagnostic) GetWarning() bool {
+	if x != nil {
+		return x.Warning
+	}
+	return false
+}
+
+func (x *Diagnostic) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
+func (x *Diagnostic) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Diagnostic) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Diagnostic) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *Diagnostic) GetColumn() int32 {
+	if x != nil {
+		return x.Column
+	}
+	return 0
+}
+
+func (x *Diagnostic) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type ReloadResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Applied       bool                   `protobuf:"varint,1,opt,name=applied,proto3" json:"applied,omitempty"`
+	Plan          *PlanResult            `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`
+	Diagnostics   []*Diagnostic          `protobuf:"bytes,3,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadResult) Reset() {
+	*x = ReloadResult{}
+	mi := &file_firstframe_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadResult) ProtoMessage() {}
+
+func (x *ReloadResult) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadResult.ProtoReflect.Descriptor instead.
+func (*ReloadResult) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *ReloadResult) GetApplied() bool {
+	if x != nil {
+		return x.Applied
+	}
+	return false
+}
+
+func (x *ReloadResult) GetPlan() *PlanResult {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *ReloadResult) GetDiagnostics() []*Diagnostic {
+	if x != nil {
+		return x.Diagnostics
+	}
+	return nil
+}
+
+type ActivityRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only requests with a greater number.
+	After         uint64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActivityRequest) Reset() {
+	*x = ActivityRequest{}
+	mi := &file_firstframe_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActivityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActivityRequest) ProtoMessage() {}
+
+func (x *ActivityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActivityRequest.ProtoReflect.Descriptor instead.
+func (*ActivityRequest) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *ActivityRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+type RequestRecord struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Number         uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	RequestId      string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	SlotId         string                 `protobuf:"bytes,3,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
+	Model          string                 `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
+	Outcome        string                 `protobuf:"bytes,5,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Error          string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	SlotHit        bool                   `protobuf:"varint,7,opt,name=slot_hit,json=slotHit,proto3" json:"slot_hit,omitempty"`
+	Usage          *Usage                 `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
+	Phases         *Phases                `protobuf:"bytes,9,opt,name=phases,proto3" json:"phases,omitempty"`
+	FirstChunkNs   int64                  `protobuf:"varint,10,opt,name=first_chunk_ns,json=firstChunkNs,proto3" json:"first_chunk_ns,omitempty"`
+	FullResponseNs int64                  `protobuf:"varint,11,opt,name=full_response_ns,json=fullResponseNs,proto3" json:"full_response_ns,omitempty"`
+	AgoNs          int64                  `protobuf:"varint,12,opt,name=ago_ns,json=agoNs,proto3" json:"ago_ns,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RequestRecord) Reset() {
+	*x = RequestRecord{}
+	mi := &file_firstframe_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestRecord) ProtoMessage() {}
+
+func (x *RequestRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
+func (*RequestRecord) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *RequestRecord) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetSlotId() string {
+	if x != nil {
+		return x.SlotId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetSlotHit() bool {
+	if x != nil {
+		return x.SlotHit
+	}
+	return false
+}
+
+func (x *RequestRecord) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *RequestRecord) GetPhases() *Phases {
+	if x != nil {
+		return x.Phases
+	}
+	return nil
+}
+
+func (x *RequestRecord) GetFirstChunkNs() int64 {
+	if x != nil {
+		return x.FirstChunkNs
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetFullResponseNs() int64 {
+	if x != nil {
+		return x.FullResponseNs
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetAgoNs() int64 {
+	if x != nil {
+		return x.AgoNs
+	}
+	return 0
+}
+
+type ActivityResult struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Requests []*RequestRecord       `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	// Generated tokens by slot.
+	Tokens        map[string]int64 `protobuf:"bytes,2,rep,name=tokens,proto3" json:"tokens,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActivityResult) Reset() {
+	*x = ActivityResult{}
+	mi := &file_firstframe_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActivityResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActivityResult) ProtoMessage() {}
+
+func (x *ActivityResult) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActivityResult.ProtoReflect.Descriptor instead.
+func (*ActivityResult) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *ActivityResult) GetRequests() []*RequestRecord {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *ActivityResult) GetTokens() map[string]int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
 var File_firstframe_proto protoreflect.FileDescriptor
 
 const file_firstframe_proto_rawDesc = "" +
@@ -4186,7 +4897,68 @@ const file_firstframe_proto_rawDesc = "" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x1b\n" +
 	"\tdrop_host\x18\x02 \x01(\bR\bdropHost\"-\n" +
 	"\x12RestartSlotRequest\x12\x17\n" +
-	"\aslot_id\x18\x01 \x01(\tR\x06slotId2\x84\x06\n" +
+	"\aslot_id\x18\x01 \x01(\tR\x06slotId\"\xbb\x01\n" +
+	"\vDeclaration\x12-\n" +
+	"\x05slots\x18\x01 \x03(\v2\x17.firstframe.v1.SlotSpecR\x05slots\x12A\n" +
+	"\aaliases\x18\x02 \x03(\v2'.firstframe.v1.Declaration.AliasesEntryR\aaliases\x1a:\n" +
+	"\fAliasesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"E\n" +
+	"\vFieldChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03old\x18\x02 \x01(\tR\x03old\x12\x10\n" +
+	"\x03new\x18\x03 \x01(\tR\x03new\"q\n" +
+	"\n" +
+	"SlotChange\x12\x17\n" +
+	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x122\n" +
+	"\x06fields\x18\x03 \x03(\v2\x1a.firstframe.v1.FieldChangeR\x06fields\"_\n" +
+	"\vAliasChange\x12\x14\n" +
+	"\x05alias\x18\x01 \x01(\tR\x05alias\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x12\x10\n" +
+	"\x03old\x18\x03 \x01(\tR\x03old\x12\x10\n" +
+	"\x03new\x18\x04 \x01(\tR\x03new\"s\n" +
+	"\n" +
+	"PlanResult\x12/\n" +
+	"\x05slots\x18\x01 \x03(\v2\x19.firstframe.v1.SlotChangeR\x05slots\x124\n" +
+	"\aaliases\x18\x02 \x03(\v2\x1a.firstframe.v1.AliasChangeR\aaliases\"\x0f\n" +
+	"\rReloadRequest\"\xac\x01\n" +
+	"\n" +
+	"Diagnostic\x12\x18\n" +
+	"\awarning\x18\x01 \x01(\bR\awarning\x12\x18\n" +
+	"\asummary\x18\x02 \x01(\tR\asummary\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
+	"\x04file\x18\x04 \x01(\tR\x04file\x12\x12\n" +
+	"\x04line\x18\x05 \x01(\x05R\x04line\x12\x16\n" +
+	"\x06column\x18\x06 \x01(\x05R\x06column\x12\x12\n" +
+	"\x04text\x18\a \x01(\tR\x04text\"\x94\x01\n" +
+	"\fReloadResult\x12\x18\n" +
+	"\aapplied\x18\x01 \x01(\bR\aapplied\x12-\n" +
+	"\x04plan\x18\x02 \x01(\v2\x19.firstframe.v1.PlanResultR\x04plan\x12;\n" +
+	"\vdiagnostics\x18\x03 \x03(\v2\x19.firstframe.v1.DiagnosticR\vdiagnostics\"'\n" +
+	"\x0fActivityRequest\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\x04R\x05after\"\x82\x03\n" +
+	"\rRequestRecord\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x17\n" +
+	"\aslot_id\x18\x03 \x01(\tR\x06slotId\x12\x14\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model\x12\x18\n" +
+	"\aoutcome\x18\x05 \x01(\tR\aoutcome\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\x12\x19\n" +
+	"\bslot_hit\x18\a \x01(\bR\aslotHit\x12*\n" +
+	"\x05usage\x18\b \x01(\v2\x14.firstframe.v1.UsageR\x05usage\x12-\n" +
+	"\x06phases\x18\t \x01(\v2\x15.firstframe.v1.PhasesR\x06phases\x12$\n" +
+	"\x0efirst_chunk_ns\x18\n" +
+	" \x01(\x03R\ffirstChunkNs\x12(\n" +
+	"\x10full_response_ns\x18\v \x01(\x03R\x0efullResponseNs\x12\x15\n" +
+	"\x06ago_ns\x18\f \x01(\x03R\x05agoNs\"\xc8\x01\n" +
+	"\x0eActivityResult\x128\n" +
+	"\brequests\x18\x01 \x03(\v2\x1c.firstframe.v1.RequestRecordR\brequests\x12A\n" +
+	"\x06tokens\x18\x02 \x03(\v2).firstframe.v1.ActivityResult.TokensEntryR\x06tokens\x1a9\n" +
+	"\vTokensEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x012\x84\x06\n" +
 	"\n" +
 	"SlotWorker\x12E\n" +
 	"\bDescribe\x12\x1e.firstframe.v1.DescribeRequest\x1a\x19.firstframe.v1.WorkerInfo\x12J\n" +
@@ -4198,7 +4970,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x05Evict\x12!.firstframe.v1.EvictWorkerRequest\x1a .firstframe.v1.EvictWorkerResult\x12@\n" +
 	"\x05Drain\x12\x1b.firstframe.v1.DrainRequest\x1a\x1a.firstframe.v1.DrainResult\x12L\n" +
 	"\tHeartbeat\x12\x1f.firstframe.v1.HeartbeatRequest\x1a\x1e.firstframe.v1.HeartbeatResult\x12I\n" +
-	"\x06Status\x12\".firstframe.v1.WorkerStatusRequest\x1a\x1b.firstframe.v1.WorkerStatus2\xa3\x05\n" +
+	"\x06Status\x12\".firstframe.v1.WorkerStatusRequest\x1a\x1b.firstframe.v1.WorkerStatus2\xf2\x06\n" +
 	"\n" +
 	"Supervisor\x12E\n" +
 	"\tListSlots\x12\x1f.firstframe.v1.ListSlotsRequest\x1a\x17.firstframe.v1.SlotList\x12H\n" +
@@ -4210,7 +4982,10 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x05Evict\x12\x1f.firstframe.v1.EvictSlotRequest\x1a\x17.firstframe.v1.SlotInfo\x12E\n" +
 	"\aRestart\x12!.firstframe.v1.RestartSlotRequest\x1a\x17.firstframe.v1.SlotInfo\x12I\n" +
 	"\bTokenize\x12\x1e.firstframe.v1.TokenizeRequest\x1a\x1d.firstframe.v1.TokenizeResult\x12X\n" +
-	"\rApplyTemplate\x12#.firstframe.v1.ApplyTemplateRequest\x1a\".firstframe.v1.ApplyTemplateResultB6Z4github.com/firstframe/firstframe/shared/firstframepbb\x06proto3"
+	"\rApplyTemplate\x12#.firstframe.v1.ApplyTemplateRequest\x1a\".firstframe.v1.ApplyTemplateResult\x12=\n" +
+	"\x04Plan\x12\x1a.firstframe.v1.Declaration\x1a\x19.firstframe.v1.PlanResult\x12C\n" +
+	"\x06Reload\x12\x1c.firstframe.v1.ReloadRequest\x1a\x1b.firstframe.v1.ReloadResult\x12I\n" +
+	"\bActivity\x12\x1e.firstframe.v1.ActivityRequest\x1a\x1d.firstframe.v1.ActivityResultB6Z4github.com/firstframe/firstframe/shared/firstframepbb\x06proto3"
 
 var (
 	file_firstframe_proto_rawDescOnce sync.Once
@@ -4224,7 +4999,7 @@ func file_firstframe_proto_rawDescGZIP() []byte {
 	return file_firstframe_proto_rawDescData
 }
 
-var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_firstframe_proto_goTypes = []any{
 	(*Identity)(nil),             // 0: firstframe.v1.Identity
 	(*Candidate)(nil),            // 1: firstframe.v1.Candidate
@@ -4275,8 +5050,21 @@ var file_firstframe_proto_goTypes = []any{
 	(*PrepareReply)(nil),         // 46: firstframe.v1.PrepareReply
 	(*EvictSlotRequest)(nil),     // 47: firstframe.v1.EvictSlotRequest
 	(*RestartSlotRequest)(nil),   // 48: firstframe.v1.RestartSlotRequest
-	nil,                          // 49: firstframe.v1.PageStats.MissTokensEntry
-	nil,                          // 50: firstframe.v1.SlotList.AliasesEntry
+	(*Declaration)(nil),          // 49: firstframe.v1.Declaration
+	(*FieldChange)(nil),          // 50: firstframe.v1.FieldChange
+	(*SlotChange)(nil),           // 51: firstframe.v1.SlotChange
+	(*AliasChange)(nil),          // 52: firstframe.v1.AliasChange
+	(*PlanResult)(nil),           // 53: firstframe.v1.PlanResult
+	(*ReloadRequest)(nil),        // 54: firstframe.v1.ReloadRequest
+	(*Diagnostic)(nil),           // 55: firstframe.v1.Diagnostic
+	(*ReloadResult)(nil),         // 56: firstframe.v1.ReloadResult
+	(*ActivityRequest)(nil),      // 57: firstframe.v1.ActivityRequest
+	(*RequestRecord)(nil),        // 58: firstframe.v1.RequestRecord
+	(*ActivityResult)(nil),       // 59: firstframe.v1.ActivityResult
+	nil,                          // 60: firstframe.v1.PageStats.MissTokensEntry
+	nil,                          // 61: firstframe.v1.SlotList.AliasesEntry
+	nil,                          // 62: firstframe.v1.Declaration.AliasesEntry
+	nil,                          // 63: firstframe.v1.ActivityResult.TokensEntry
 }
 var file_firstframe_proto_depIdxs = []int32{
 	0,  // 0: firstframe.v1.Candidate.identity:type_name -> firstframe.v1.Identity
@@ -4313,59 +5101,76 @@ var file_firstframe_proto_depIdxs = []int32{
 	38, // 31: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
 	38, // 32: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
 	38, // 33: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
-	49, // 34: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
+	60, // 34: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
 	39, // 35: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
 	0,  // 36: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
 	8,  // 37: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
 	40, // 38: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
 	42, // 39: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
-	50, // 40: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
+	61, // 40: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
 	43, // 41: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
 	8,  // 42: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
 	42, // 43: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
-	6,  // 44: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
-	9,  // 45: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
-	12, // 46: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
-	19, // 47: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
-	26, // 48: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	28, // 49: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	30, // 50: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
-	32, // 51: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
-	34, // 52: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
-	36, // 53: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
-	41, // 54: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
-	41, // 55: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
-	14, // 56: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
-	19, // 57: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
-	45, // 58: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
-	47, // 59: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
-	48, // 60: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
-	26, // 61: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	28, // 62: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	7,  // 63: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
-	10, // 64: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
-	13, // 65: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
-	25, // 66: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
-	27, // 67: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	29, // 68: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	31, // 69: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
-	33, // 70: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
-	35, // 71: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
-	37, // 72: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
-	44, // 73: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
-	44, // 74: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
-	15, // 75: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
-	25, // 76: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
-	46, // 77: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
-	42, // 78: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
-	42, // 79: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
-	27, // 80: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	29, // 81: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	63, // [63:82] is the sub-list for method output_type
-	44, // [44:63] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	3,  // 44: firstframe.v1.Declaration.slots:type_name -> firstframe.v1.SlotSpec
+	62, // 45: firstframe.v1.Declaration.aliases:type_name -> firstframe.v1.Declaration.AliasesEntry
+	50, // 46: firstframe.v1.SlotChange.fields:type_name -> firstframe.v1.FieldChange
+	51, // 47: firstframe.v1.PlanResult.slots:type_name -> firstframe.v1.SlotChange
+	52, // 48: firstframe.v1.PlanResult.aliases:type_name -> firstframe.v1.AliasChange
+	53, // 49: firstframe.v1.ReloadResult.plan:type_name -> firstframe.v1.PlanResult
+	55, // 50: firstframe.v1.ReloadResult.diagnostics:type_name -> firstframe.v1.Diagnostic
+	23, // 51: firstframe.v1.RequestRecord.usage:type_name -> firstframe.v1.Usage
+	20, // 52: firstframe.v1.RequestRecord.phases:type_name -> firstframe.v1.Phases
+	58, // 53: firstframe.v1.ActivityResult.requests:type_name -> firstframe.v1.RequestRecord
+	63, // 54: firstframe.v1.ActivityResult.tokens:type_name -> firstframe.v1.ActivityResult.TokensEntry
+	6,  // 55: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
+	9,  // 56: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
+	12, // 57: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
+	19, // 58: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
+	26, // 59: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	28, // 60: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	30, // 61: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
+	32, // 62: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
+	34, // 63: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
+	36, // 64: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
+	41, // 65: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
+	41, // 66: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
+	14, // 67: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
+	19, // 68: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
+	45, // 69: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
+	47, // 70: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
+	48, // 71: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
+	26, // 72: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	28, // 73: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	49, // 74: firstframe.v1.Supervisor.Plan:input_type -> firstframe.v1.Declaration
+	54, // 75: firstframe.v1.Supervisor.Reload:input_type -> firstframe.v1.ReloadRequest
+	57, // 76: firstframe.v1.Supervisor.Activity:input_type -> firstframe.v1.ActivityRequest
+	7,  // 77: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
+	10, // 78: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
+	13, // 79: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
+	25, // 80: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
+	27, // 81: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	29, // 82: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	31, // 83: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
+	33, // 84: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
+	35, // 85: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
+	37, // 86: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
+	44, // 87: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
+	44, // 88: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
+	15, // 89: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
+	25, // 90: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
+	46, // 91: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
+	42, // 92: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
+	42, // 93: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
+	27, // 94: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	29, // 95: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	53, // 96: firstframe.v1.Supervisor.Plan:output_type -> firstframe.v1.PlanResult
+	56, // 97: firstframe.v1.Supervisor.Reload:output_type -> firstframe.v1.ReloadResult
+	59, // 98: firstframe.v1.Supervisor.Activity:output_type -> firstframe.v1.ActivityResult
+	77, // [77:99] is the sub-list for method output_type
+	55, // [55:77] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_firstframe_proto_init() }
@@ -4392,7 +5197,7 @@ func file_firstframe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_firstframe_proto_rawDesc), len(file_firstframe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   51,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -512,6 +512,9 @@ const (
 	Supervisor_Restart_FullMethodName       = "/firstframe.v1.Supervisor/Restart"
 	Supervisor_Tokenize_FullMethodName      = "/firstframe.v1.Supervisor/Tokenize"
 	Supervisor_ApplyTemplate_FullMethodName = "/firstframe.v1.Supervisor/ApplyTemplate"
+	Supervisor_Plan_FullMethodName          = "/firstframe.v1.Supervisor/Plan"
+	Supervisor_Reload_FullMethodName        = "/firstframe.v1.Supervisor/Reload"
+	Supervisor_Activity_FullMethodName      = "/firstframe.v1.Supervisor/Activity"
 )
 
 // SupervisorClient is the client API for Supervisor service.
@@ -530,6 +533,12 @@ type SupervisorClient interface {
 	Restart(ctx context.Context, in *RestartSlotRequest, opts ...grpc.CallOption) (*SlotInfo, error)
 	Tokenize(ctx context.Context, in *TokenizeRequest, opts ...grpc.CallOption) (*TokenizeResult, error)
 	ApplyTemplate(ctx context.Context, in *ApplyTemplateRequest, opts ...grpc.CallOption) (*ApplyTemplateResult, error)
+	// Plan says what a declaration would change of the running slots.
+	Plan(ctx context.Context, in *Declaration, opts ...grpc.CallOption) (*PlanResult, error)
+	// Reload reads the supervisor's configuration again and applies what changed.
+	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadResult, error)
+	// Activity gives the latest requests that have ended.
+	Activity(ctx context.Context, in *ActivityRequest, opts ...grpc.CallOption) (*ActivityResult, error)
 }
 
 type supervisorClient struct {
@@ -657,6 +666,36 @@ func (c *supervisorClient) ApplyTemplate(ctx context.Context, in *ApplyTemplateR
 	return out, nil
 }
 
+func (c *supervisorClient) Plan(ctx context.Context, in *Declaration, opts ...grpc.CallOption) (*PlanResult, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanResult)
+	err := c.cc.Invoke(ctx, Supervisor_Plan_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *supervisorClient) Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadResult, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReloadResult)
+	err := c.cc.Invoke(ctx, Supervisor_Reload_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *supervisorClient) Activity(ctx context.Context, in *ActivityRequest, opts ...grpc.CallOption) (*ActivityResult, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ActivityResult)
+	err := c.cc.Invoke(ctx, Supervisor_Activity_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SupervisorServer is the server API for Supervisor service.
 // All implementations must embed UnimplementedSupervisorServer
 // for forward compatibility.
@@ -673,6 +712,12 @@ type SupervisorServer interface {
 	Restart(context.Context, *RestartSlotRequest) (*SlotInfo, error)
 	Tokenize(context.Context, *TokenizeRequest) (*TokenizeResult, error)
 	ApplyTemplate(context.Context, *ApplyTemplateRequest) (*ApplyTemplateResult, error)
+	// Plan says what a declaration would change of the running slots.
+	Plan(context.Context, *Declaration) (*PlanResult, error)
+	// Reload reads the supervisor's configuration again and applies what changed.
+	Reload(context.Context, *ReloadRequest) (*ReloadResult, error)
+	// Activity gives the latest requests that have ended.
+	Activity(context.Context, *ActivityRequest) (*ActivityResult, error)
 	mustEmbedUnimplementedSupervisorServer()
 }
 
@@ -709,6 +754,15 @@ func (UnimplementedSupervisorServer) Tokenize(context.Context, *TokenizeRequest)
 }
 func (UnimplementedSupervisorServer) ApplyTemplate(context.Context, *ApplyTemplateRequest) (*ApplyTemplateResult, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApplyTemplate not implemented")
+}
+func (UnimplementedSupervisorServer) Plan(context.Context, *Declaration) (*PlanResult, error) {
+	return nil, status.Error(codes.Unimplemented, "method Plan not implemented")
+}
+func (UnimplementedSupervisorServer) Reload(context.Context, *ReloadRequest) (*ReloadResult, error) {
+	return nil, status.Error(codes.Unimplemented, "method Reload not implemented")
+}
+func (UnimplementedSupervisorServer) Activity(context.Context, *ActivityRequest) (*ActivityResult, error) {
+	return nil, status.Error(codes.Unimplemented, "method Activity not implemented")
 }
 func (UnimplementedSupervisorServer) mustEmbedUnimplementedSupervisorServer() {}
 func (UnimplementedSupervisorServer) testEmbeddedByValue()                    {}
@@ -872,6 +926,60 @@ func _Supervisor_ApplyTemplate_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Supervisor_Plan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(Declaration)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SupervisorServer).Plan(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Supervisor_Plan_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SupervisorServer).Plan(ctx, req.(*Declaration))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Supervisor_Reload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReloadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SupervisorServer).Reload(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Supervisor_Reload_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SupervisorServer).Reload(ctx, req.(*ReloadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Supervisor_Activity_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ActivityRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SupervisorServer).Activity(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Supervisor_Activity_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SupervisorServer).Activity(ctx, req.(*ActivityRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Supervisor_ServiceDesc is the grpc.ServiceDesc for Supervisor service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -902,6 +1010,18 @@ var Supervisor_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ApplyTemplate",
 			Handler:    _Supervisor_ApplyTemplate_Handler,
+		},
+		{
+			MethodName: "Plan",
+			Handler:    _Supervisor_Plan_Handler,
+		},
+		{
+			MethodName: "Reload",
+			Handler:    _Supervisor_Reload_Handler,
+		},
+		{
+			MethodName: "Activity",
+			Handler:    _Supervisor_Activity_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
