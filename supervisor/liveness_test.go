@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,12 +127,12 @@ func TestCutOffWorkerIsReplacedWithoutLosingRequests(t *testing.T) {
 
 func TestSlowHeartbeatsAreNotAskedTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		asked := 0
+		var asked atomic.Int32
 		r := newRig(t, watchful(), func(r *rig) {
 			r.launcher.script = func(slotID string, _ int, w *fakeWorker) {
 				w.onHeartbeat = func(ctx context.Context) (shared.HeartbeatResult, error) {
 					if slotID == "a" {
-						asked++
+						asked.Add(1)
 					}
 					return shared.HeartbeatResult{}, pause(ctx, 1900*time.Millisecond)
 				}
@@ -140,8 +141,8 @@ func TestSlowHeartbeatsAreNotAskedTwice(t *testing.T) {
 		defer r.end()
 		r.mustAsk("a")
 		time.Sleep(20 * time.Second)
-		if info := r.slot("a"); info.Restarts != 0 || asked < 8 || asked > 11 {
-			t.Errorf("asked %d times, the slot is %+v", asked, info)
+		if info := r.slot("a"); info.Restarts != 0 || asked.Load() < 8 || asked.Load() > 11 {
+			t.Errorf("asked %d times, the slot is %+v", asked.Load(), info)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 // What a slot has that does not set it, as the worker fills it in.
 const (
 	needChunk  = 512
-	needFactor = 5 // fourths of the sum of the parts: buffers have gaps
+	needFactor = 9 // eighths of the sum of the parts: buffers have gaps
 )
 
 // DeviceNeed estimates what a slot of this model allocates on its device beside
@@ -29,7 +29,7 @@ func (f *File) DeviceNeed(spec shared.SlotSpec) int64 {
 	// The widest results of a step, and the logits of each row.
 	width := int64(g.Vocab) + 2*int64(g.FeedForward) + 6*int64(g.Embedding)
 	step := rows * width * 4
-	return (f.ownWeights(spec) + f.kvBytes(g, spec, tokens) + step) * needFactor / 4
+	return (f.ownWeights(spec) + f.kvBytes(g, spec, tokens) + step) * needFactor / 8
 }
 
 // kvBytes is the KV memory of all sequences.
