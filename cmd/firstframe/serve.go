@@ -78,10 +78,10 @@ func (a *app) serve(ctx context.Context, path string, logger hclog.Logger) (err 
 	if watchErr != nil {
 		logger.Warn("changes of the configuration are not noticed; use firstframe reload", "error", watchErr)
 	}
-	reloads := reloader{frontend: s, log: logger, watcher: watcher}
-	end := reloads.start(ctx)
-	defer end()
-	return a.announce(ctx, s, preload)
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	defer reloader{frontend: s, log: logger, watcher: watcher, end: stop}.start(serving)()
+	return a.announce(serving, s, preload)
 }
 
 // announce prints the slots once every preloaded one is resident or has failed,

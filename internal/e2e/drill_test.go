@@ -9,7 +9,7 @@ import (
 func TestDrillLeavesTheSlotServing(t *testing.T) {
 	s := serve(t, twoSlots(t, sha256Q8))
 	before := s.slots()
-	out := s.run("doctor", "--drill", "f16", "--within", "2s", "--json")
+	out := s.run("doctor", "--drill", "f16", "--within", "1s", "--json")
 	var doc struct {
 		Cases []struct {
 			Case       string
