@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,11 +32,18 @@ type doctorJSON struct {
 
 func (a *app) doctorCmd() *cobra.Command {
 	var asJSON bool
+	var o drillOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine allows and what is missing",
-		Args:  usageArgs(cobra.NoArgs),
+		Short: "Say what this machine allows and what is missing, or how a slot gets over harm",
+		Long: "doctor says what this machine allows and what is missing.\n\nWith --drill it does harm to one slot of the running supervisor: it kills the worker, stops\n" +
+			"it, removes its socket and lets its writes fail as on a full disk. It says how long the slot\ntook to get over each, and leaves it serving.",
+		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.slot != "" {
+				o.json = asJSON
+				return a.drill(cmd.Context(), o)
+			}
 			doc := a.examine(cmd.Context())
 			if err := a.printChecks(doc, asJSON); err != nil {
 				return err
@@ -47,6 +55,9 @@ func (a *app) doctorCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVar(&o.slot, "drill", "", "do harm to this slot and say how it gets over it")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "drill although requests are running, and cut them off")
+	cmd.Flags().DurationVar(&o.within, "within", 30*time.Second, "how long the drill waits for a case to be noticed, and then for recovery")
 	return cmd
 }
 

@@ -93,10 +93,10 @@ func (a *app) serve(ctx context.Context, path, level string, logJSON bool) (err 
 	if watchErr != nil {
 		logger.Warn("changes of the configuration are not noticed; use firstframe reload", "error", watchErr)
 	}
-	reloads := reloader{frontend: s, log: logger, watcher: watcher}
-	end := reloads.start(ctx)
-	defer end()
-	return a.announce(ctx, s, preload, web)
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	defer reloader{frontend: s, log: logger, watcher: watcher, end: stop}.start(serving)()
+	return a.announce(serving, s, preload, web)
 }
 
 // announce prints the slots once every preloaded one is resident or has failed,
