@@ -37,6 +37,10 @@ type LauncherConfig struct {
 	Args []string
 	// EngineDir is where the engine's library lies; empty leaves it to the worker.
 	EngineDir string
+	// Readable gives the files and folders that the worker of a slot reads beside
+	// its own: the model. A worker that is confined can read nothing else. Nil
+	// leaves it every file.
+	Readable func(slotID string) []string
 	// Env are further variables in the form NAME=value. Nothing else of this
 	// process's own environment reaches a worker.
 	Env []string

@@ -37,6 +37,13 @@ func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
 	if cfg.EngineDir != "" {
 		cmd.Args = append(cmd.Args, "--engine-dir="+cfg.EngineDir)
 	}
+	readable := []string{"/"}
+	if cfg.Readable != nil {
+		readable = cfg.Readable(p.slotID)
+	}
+	for _, path := range readable {
+		cmd.Args = append(cmd.Args, "--read="+path)
+	}
 	cmd.Env = append(slices.Clone(pluginEnv),
 		// Its socket lies in its own directory, not one deeper: paths are short.
 		plugin.EnvUnixSocketDir+"="+p.dir,

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -58,6 +61,7 @@ func (s *stack) start(ctx context.Context, cfg stackConfig, engineDir string) er
 	}
 	s.launcher, err = supervisor.NewWorkerLauncher(supervisor.LauncherConfig{
 		Args: []string{workerCommand}, EngineDir: engineDir, State: s.state, Logger: cfg.logger,
+		Readable: modelFiles(cfg.slots),
 	})
 	if err != nil {
 		return err
@@ -71,6 +75,33 @@ func (s *stack) start(ctx context.Context, cfg stackConfig, engineDir string) er
 	}
 	s.endpoint, err = supervisor.Serve(supervisor.EndpointConfig{State: s.state, Frontend: s.Supervisor, Logger: cfg.logger})
 	return err
+}
+
+// modelFiles gives each slot's worker its model. The folder is left to it where
+// the file is not there yet or is one of several parts.
+func modelFiles(slots []shared.SlotSpec) func(slotID string) []string {
+	paths := map[string]string{}
+	for _, s := range slots {
+		paths[s.SlotID] = s.ModelPath
+	}
+	return func(slotID string) []string {
+		// A replica, SLOT/N, has its slot's model.
+		name, _, _ := strings.Cut(slotID, "/")
+		path, ok := paths[slotID]
+		if !ok {
+			path = paths[name]
+		}
+		if path == "" {
+			return nil
+		}
+		if abs, err := filepath.Abs(path); err == nil {
+			path = abs
+		}
+		if _, err := os.Stat(path); err != nil || strings.Contains(filepath.Base(path), "-of-") {
+			return []string{filepath.Dir(path)}
+		}
+		return []string{path}
+	}
 }
 
 // close ends what was started, in reverse order and within closeTimeout.
