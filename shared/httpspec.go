@@ -56,6 +56,14 @@ func (s HTTPSpec) WithDefaults() HTTPSpec {
 	return s
 }
 
+// TLSFiles are the files that TLS is made of, if it is on.
+func (s HTTPSpec) TLSFiles() []string {
+	if s.CertFile == "" {
+		return nil
+	}
+	return []string{s.CertFile, s.KeyFile}
+}
+
 // Validate refuses what would expose models to a network by accident. The error
 // names the field as the configuration calls it.
 func (s HTTPSpec) Validate() error {

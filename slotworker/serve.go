@@ -8,22 +8,28 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/sandbox"
 )
 
 // MainConfig is what the program around a worker gives it.
 type MainConfig struct {
 	// Args are the arguments after the program's or the subcommand's name:
-	// --slot ID --state-dir DIR --engine-dir DIR.
+	// --slot ID --state-dir DIR --engine-dir DIR [--read PATH …].
 	Args []string
 	// OpenEngine opens the library in a folder.
 	OpenEngine func(dir string) (Engine, error)
 	// Version is the program's version.
 	Version string
+	// Confine takes from the process what the policy does not leave it, and says
+	// what holds. It may start the program again. Nil confines nothing.
+	Confine func(sandbox.Policy) sandbox.Report
 }
 
 // exitUsage is the exit code for wrong arguments and for people who start a
@@ -33,6 +39,7 @@ const exitUsage = 2
 // mainFlags are a worker's arguments.
 type mainFlags struct {
 	slot, stateDir, engineDir string
+	read                      []string
 }
 
 func parseFlags(args []string) (mainFlags, error) {
@@ -42,6 +49,10 @@ func parseFlags(args []string) (mainFlags, error) {
 	flags.StringVar(&f.slot, "slot", "", "the slot's name, for logs and for people who look at processes")
 	flags.StringVar(&f.stateDir, "state-dir", "", "the worker's own folder")
 	flags.StringVar(&f.engineDir, "engine-dir", "", "the folder of the engine library")
+	flags.Func("read", "a file or folder that it may read; may be repeated", func(path string) error {
+		f.read = append(f.read, path)
+		return nil
+	})
 	if err := flags.Parse(args); err != nil {
 		return f, err
 	}
@@ -64,22 +75,56 @@ func Main(ctx context.Context, cfg MainConfig) int {
 		fmt.Fprintln(os.Stderr, "this is the worker of a firstframe slot: the supervisor starts it, see `firstframe serve --help`")
 		return exitUsage
 	}
+	var report sandbox.Report
+	if cfg.Confine != nil {
+		if report, err = confine(cfg.Confine, flags); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return exitUsage
+		}
+	}
 	// Whatever opens files comes after this: without a lifeline fd 3 would be the next one.
 	lifeline, err := openLifeline()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return exitUsage
 	}
-	if err := serve(ctx, cfg, flags, lifeline); err != nil {
+	if err := serve(ctx, cfg, flags, lifeline, report); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
+// What a worker is left: a few files more than the scheduler's pages and the
+// model ever take, and the place of the first to go when memory runs out.
+const (
+	workerOpenFiles = 4096
+	workerOOMScore  = 500
+)
+
+// confine leaves a worker its model, the engine, its own folders and the
+// devices of graphics cards.
+func confine(enter func(sandbox.Policy) sandbox.Report, flags mainFlags) (sandbox.Report, error) {
+	stateDir := filepath.Clean(flags.stateDir)
+	if err := os.MkdirAll(stateDir, 0o700); err != nil { // what does not exist cannot be left to it
+		return sandbox.Report{}, fmt.Errorf("cannot make the worker's folder: %w", err)
+	}
+	write := []string{stateDir}
+	for _, name := range []string{plugin.EnvUnixSocketDir, "TMPDIR"} {
+		if dir := os.Getenv(name); dir != "" && !slices.Contains(write, dir) {
+			write = append(write, dir)
+		}
+	}
+	return enter(sandbox.Policy{
+		Read: append(slices.Clone(flags.read), flags.engineDir), Write: write,
+		Devices:       []string{"/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd"},
+		EndWithParent: true, OpenFiles: workerOpenFiles, OOMScore: workerOOMScore,
+	}), nil
+}
+
 // serve puts the process in order and answers the host until the host ends it.
 // Nothing of the native library is loaded before fd 1 is the log as well.
-func serve(ctx context.Context, cfg MainConfig, flags mainFlags, lifeline *lifeline) error {
+func serve(ctx context.Context, cfg MainConfig, flags mainFlags, lifeline *lifeline, report sandbox.Report) error {
 	socket, err := redirect()
 	if err != nil {
 		return err
@@ -96,6 +141,9 @@ func serve(ctx context.Context, cfg MainConfig, flags mainFlags, lifeline *lifel
 		Output:     os.Stderr,
 		JSONFormat: true,
 	}).With("slot", flags.slot)
+	if cfg.Confine != nil {
+		logger.Info(report.String())
+	}
 	w, err := New(Config{
 		Engine:   func() (Engine, error) { return cfg.OpenEngine(flags.engineDir) },
 		StateDir: filepath.Clean(flags.stateDir),

@@ -37,6 +37,7 @@ func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
 	if cfg.EngineDir != "" {
 		cmd.Args = append(cmd.Args, "--engine-dir="+cfg.EngineDir)
 	}
+	cmd.Args = append(cmd.Args, "--read="+p.readable)
 	cmd.Env = append(slices.Clone(pluginEnv),
 		// Its socket lies in its own directory, not one deeper: paths are short.
 		plugin.EnvUnixSocketDir+"="+p.dir,
@@ -50,4 +51,21 @@ func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
 	)
 	cmd.Env = append(cmd.Env, cfg.Env...)
 	return cmd
+}
+
+// readable is what the worker of a model may read beside its own files: the
+// model, or its folder where the file is not there yet or is one of several
+// parts. Without a model it is everything.
+func readable(modelPath string) string {
+	if modelPath == "" {
+		return "/"
+	}
+	path, err := filepath.Abs(modelPath)
+	if err != nil {
+		path = modelPath
+	}
+	if _, err := os.Stat(path); err != nil || strings.Contains(filepath.Base(path), "-of-") {
+		return filepath.Dir(path)
+	}
+	return path
 }

@@ -53,7 +53,7 @@ func newTestLauncher(t *testing.T, change ...func(*LauncherConfig)) *WorkerLaunc
 
 func launch(t *testing.T, l *WorkerLauncher, slotID string) *workerProcess {
 	t.Helper()
-	p, err := l.Launch(t.Context(), slotID)
+	p, err := l.Launch(t.Context(), slotID, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestWorkerThatDoesNotStartTellsWhy(t *testing.T) {
 		{"flood", shared.KindProtocol, "instead of the handshake", strings.Repeat("x", tailLineMax)},
 	} {
 		t.Run(test.slot, func(t *testing.T) {
-			p, err := newTestLauncher(t).Launch(t.Context(), test.slot)
+			p, err := newTestLauncher(t).Launch(t.Context(), test.slot, "")
 			if err == nil {
 				t.Fatalf("it started: %v", p)
 			}
@@ -168,7 +168,7 @@ func TestWorkerThatDoesNotStartTellsWhy(t *testing.T) {
 
 func TestMissingExecutable(t *testing.T) {
 	l := newTestLauncher(t, func(c *LauncherConfig) { c.Executable = "/nowhere/firstframe" })
-	if _, err := l.Launch(t.Context(), "ok"); err == nil || !strings.Contains(err.Error(), "/nowhere/firstframe") {
+	if _, err := l.Launch(t.Context(), "ok", ""); err == nil || !strings.Contains(err.Error(), "/nowhere/firstframe") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -179,7 +179,7 @@ func launching(t *testing.T, ctx context.Context, l *WorkerLauncher, slotID stri
 	t.Helper()
 	failed := make(chan error, 1)
 	go func() {
-		_, err := l.Launch(ctx, slotID)
+		_, err := l.Launch(ctx, slotID, "")
 		failed <- err
 	}()
 	var found *workerProcess
@@ -227,7 +227,7 @@ func TestHangingStartDelaysNobody(t *testing.T) {
 func TestStartTimeout(t *testing.T) {
 	for _, slot := range []string{"hang", "mute"} {
 		l := newTestLauncher(t, func(c *LauncherConfig) { c.StartTimeout = 300 * time.Millisecond })
-		_, err := l.Launch(t.Context(), slot)
+		_, err := l.Launch(t.Context(), slot, "")
 		if shared.KindOf(err) != shared.KindUnavailable || !strings.Contains(err.Error(), "did not answer within 300ms") {
 			t.Errorf("%s: got %v of kind %v", slot, err, shared.KindOf(err))
 		}
@@ -259,7 +259,7 @@ func TestCancelledBeforeItIsStarted(t *testing.T) {
 	l := newTestLauncher(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Launch(ctx, "ok"); shared.KindOf(err) != shared.KindCancelled {
+	if _, err := l.Launch(ctx, "ok", ""); shared.KindOf(err) != shared.KindCancelled {
 		t.Errorf("got %v of kind %v", err, shared.KindOf(err))
 	}
 	l.mu.Lock()
@@ -409,7 +409,7 @@ func TestTwentyLaunchesAtOnce(t *testing.T) {
 	for i := range 20 {
 		all.Go(func() {
 			id := fmt.Sprintf("ok/%d", i)
-			p, err := l.Launch(t.Context(), id)
+			p, err := l.Launch(t.Context(), id, "")
 			if err != nil {
 				t.Error(err)
 				return
@@ -437,7 +437,7 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	if err := <-failed; shared.KindOf(err) != shared.KindShuttingDown {
 		t.Errorf("got %v of kind %v", err, shared.KindOf(err))
 	}
-	if _, err := l.Launch(t.Context(), "ok"); shared.KindOf(err) != shared.KindShuttingDown {
+	if _, err := l.Launch(t.Context(), "ok", ""); shared.KindOf(err) != shared.KindShuttingDown {
 		t.Errorf("a start after the end: %v", err)
 	}
 }
@@ -452,14 +452,14 @@ func TestLogIsAppendedAndSetAside(t *testing.T) {
 	if err := os.WriteFile(path, []byte("GGML_ASSERT of an earlier process\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.Launch(t.Context(), "crash")
+	_, err := l.Launch(t.Context(), "crash", "")
 	if tail := shared.AsError(err, "", "").LogTail; len(tail) != 2 || tail[0] != "error: the floor is missing" {
 		t.Errorf("the log tail is %q", tail)
 	}
 	if err := os.Truncate(path, maxLogBytes+1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = l.Launch(t.Context(), "crash"); err == nil {
+	if _, err = l.Launch(t.Context(), "crash", ""); err == nil {
 		t.Fatal("it started")
 	}
 	now, err := os.Stat(path)

@@ -41,10 +41,10 @@ func (o *owner) relay(ep epoch, p shared.Progress) {
 
 func (o *owner) launch(ep epoch) {
 	o.tell(shared.Progress{Stage: "spawn"})
-	id, launcher := o.slot.spec.SlotID, o.slot.env.launcher
+	id, path, launcher := o.slot.spec.SlotID, o.slot.spec.ModelPath, o.slot.env.launcher
 	start := time.Now()
 	o.stopLaunch = o.work(func(ctx context.Context) message {
-		p, err := launcher.Launch(ctx, id)
+		p, err := launcher.Launch(ctx, id, path)
 		if err != nil {
 			return message{ev: evLaunchFailed{epoch: ep, now: time.Now(), err: shared.AsError(err, "launch", id)}}
 		}

@@ -185,7 +185,7 @@ func runTestSupervisor(dir string) error {
 	}
 	report := testSupervisorReport{Workers: map[string]int{}}
 	for _, id := range []string{"ok/0", "busy/0", "deaf/0"} {
-		p, err := launcher.Launch(context.Background(), id)
+		p, err := launcher.Launch(context.Background(), id, "")
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"syscall"
 	"time"
 )
@@ -21,16 +22,17 @@ func identify(pid int) (processID, error) {
 }
 
 // alive reports whether this very process still runs. Where the system tells no
-// start, any process with the pid counts.
+// start, as it tells none of others to a confined process, any process with the
+// pid counts.
 func (id processID) alive() bool {
 	if id.PID <= 0 {
 		return false
 	}
-	if id.Start == "" {
+	start, dead, err := processStart(id.PID)
+	if id.Start == "" || errors.Is(err, fs.ErrPermission) {
 		err := syscall.Kill(id.PID, 0)
 		return err == nil || errors.Is(err, syscall.EPERM)
 	}
-	start, dead, err := processStart(id.PID)
 	return err == nil && !dead && start == id.Start
 }
 

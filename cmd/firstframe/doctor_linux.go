@@ -8,6 +8,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
+
+	"github.com/firstframe/firstframe/shared/sandbox"
 )
 
 // systemChecks are notes on what the kernel allows: nothing here keeps slots
@@ -98,10 +100,15 @@ func memlockCheck() check {
 	return c
 }
 
+// landlockCheck says what confines workers and proxies; all of it is optional.
 func landlockCheck() check {
-	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 {
-		return check{Name: "landlock", Detail: "this kernel does not offer it: " + errno.Error()}
+	abi, err := sandbox.Landlock()
+	if err != nil {
+		return check{Name: "landlock", Detail: "workers and proxies are not confined to their files: " + err.Error()}
 	}
-	return check{Name: "landlock", OK: true, Detail: fmt.Sprintf("ABI %d is offered; this version does not use it yet", abi)}
+	c := check{Name: "landlock", OK: true, Detail: fmt.Sprintf("ABI %d confines workers and proxies to their files", abi)}
+	if abi < 4 {
+		c.Detail += ", not from TCP, which needs ABI 4"
+	}
+	return c
 }

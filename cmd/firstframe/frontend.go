@@ -60,9 +60,12 @@ func (h *httpFrontend) start(stateDir string, output io.Writer, logger hclog.Log
 	if err != nil {
 		return err
 	}
+	args := []string{"proxy", "--inherit", "--state-dir", stateDir}
+	if h.spec.HTTP.CertFile != "" {
+		args = append(args, "--tls-cert", h.spec.HTTP.CertFile, "--tls-key", h.spec.HTTP.KeyFile) // what it may read
+	}
 	h.child, err = supervisor.StartCompanion(supervisor.CompanionConfig{
-		Name: "http", Args: []string{"proxy", "--inherit", "--state-dir", stateDir},
-		Env:  []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
+		Name: "http", Args: args, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
 		Spec: line, Listener: h.socket, Output: output, Logger: logger,
 	})
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/sandbox"
 	"github.com/firstframe/firstframe/supervisor/proxy"
 )
 
@@ -19,6 +20,10 @@ const (
 	envAdminKey = "FIRSTFRAME_ADMIN_KEY"
 )
 
+// proxyOOMScore lets a proxy go after the workers when memory runs out: it holds
+// little and is back at once.
+const proxyOOMScore = 300
+
 func (a *app) proxyCmd() *cobra.Command {
 	var spec proxySpec
 	var inherit bool
@@ -27,16 +32,24 @@ func (a *app) proxyCmd() *cobra.Command {
 		Short: "Answer HTTP clients for the running supervisor: OpenAI's API, a live page, metrics",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var report sandbox.Report
+			if a.frontend == nil {
+				report = sandbox.Enter(sandbox.Policy{
+					Read: append([]string{a.statePath()}, spec.HTTP.TLSFiles()...),
+					// The child of serve has its socket already.
+					Network: !inherit, EndWithParent: inherit, OOMScore: proxyOOMScore,
+				})
+			}
 			if inherit {
 				ctx, spec, listener, err := inherited(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return a.proxy(ctx, spec, listener)
+				return a.proxy(ctx, spec, listener, report)
 			}
 			spec.HTTP.APIKeys = withEnv(spec.HTTP.APIKeys, envAPIKey)
 			spec.HTTP.AdminKeys = withEnv(spec.HTTP.AdminKeys, envAdminKey)
-			return a.proxy(cmd.Context(), spec, nil)
+			return a.proxy(cmd.Context(), spec, nil, report)
 		},
 	}
 	flags := cmd.Flags()
@@ -63,7 +76,7 @@ func withEnv(keys []string, name string) []string {
 // proxy serves until the context ends, on the listener or, without one, on an
 // address of its own. The connection to the supervisor dials again by itself
 // when that is restarted in the same state directory.
-func (a *app) proxy(ctx context.Context, spec proxySpec, listener net.Listener) error {
+func (a *app) proxy(ctx context.Context, spec proxySpec, listener net.Listener, report sandbox.Report) error {
 	cfg := proxy.Config{HTTPSpec: spec.HTTP, Version: shared.BuildVersion(), Logger: hclog.New(&hclog.LoggerOptions{
 		Name: "proxy", Output: a.errOut, Level: hclog.LevelFromString(spec.LogLevel), JSONFormat: spec.LogJSON,
 		Color: hclog.AutoColor, ColorHeaderOnly: true,
@@ -88,5 +101,6 @@ func (a *app) proxy(ctx context.Context, spec proxySpec, listener net.Listener) 
 			return err
 		}
 	}
+	cfg.Logger.Info(report.String())
 	return server.Serve(ctx, listener)
 }

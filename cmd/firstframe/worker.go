@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/sandbox"
 	"github.com/firstframe/firstframe/slotworker"
 	"github.com/firstframe/firstframe/slotworker/llamacpp"
 )
@@ -21,6 +22,7 @@ func (a *app) workerCmd() *cobra.Command {
 				Args:       args,
 				OpenEngine: func(dir string) (slotworker.Engine, error) { return llamacpp.Open(dir) },
 				Version:    shared.BuildVersion(),
+				Confine:    sandbox.Enter,
 			})
 			if code != 0 {
 				return &silentError{shared.Errorf(shared.KindOther, "the worker ended with code %d", code)}

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/sandbox"
 	"github.com/firstframe/firstframe/slotworker"
 	"github.com/firstframe/firstframe/slotworker/llamacpp"
 )
@@ -17,5 +18,6 @@ func main() {
 		Args:       os.Args[1:],
 		OpenEngine: func(dir string) (slotworker.Engine, error) { return llamacpp.Open(dir) },
 		Version:    shared.BuildVersion(),
+		Confine:    sandbox.Enter,
 	}))
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/firstframe/firstframe/shared/sandbox"
 )
 
 // web is a configuration with an HTTP frontend on a free port.
@@ -168,6 +171,27 @@ func TestFrontendKeysStaySecret(t *testing.T) {
 	}
 	if strings.Contains(s.out.String(), "key-of") {
 		t.Errorf("a key was printed:\n%s", s.out)
+	}
+	// The proxy and the worker are confined as far as the kernel lets them.
+	for _, process := range []int{pid, s.slots()["f16"].PID} {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))
+		if err != nil || !strings.Contains(string(status), "NoNewPrivs:\t1") {
+			t.Errorf("process %d may gain privileges: %v", process, err)
+		}
+	}
+	for who, file := range map[string]string{"the proxy": "", "the worker": filepath.Join(s.state, "logs", "f16.log")} {
+		text := s.out.String()
+		if file != "" {
+			log, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(log)
+		}
+		landlocked := strings.Contains(text, "Landlock ABI")
+		if _, err := sandbox.Landlock(); !strings.Contains(text, "confined by") || (err == nil) != landlocked {
+			t.Errorf("%s does not say what confines it: %v\n%s", who, err, text)
+		}
 	}
 	gone := watchEnd(t, pid)
 	kill(t, s.cmd.Process.Pid, syscall.SIGKILL)

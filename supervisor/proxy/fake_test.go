@@ -45,7 +45,7 @@ func (f *fake) ListSlots(context.Context) (shared.SlotList, error) {
 		slots = []shared.SlotInfo{slot("q8", "Q8_0"), slot("f16", "F16")}
 	}
 	return shared.SlotList{
-		Slots:   slots,
+		Slots:   slices.Clone(slots),
 		Aliases: map[string]string{"gpt-4o-mini": "q8"},
 	}, nil
 }

@@ -66,7 +66,13 @@ func TestOriginsAndHosts(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	c := start(t, Config{Version: "v9"}, &fake{})
+	busy := slot("q8", "Q8_0")
+	busy.Parallel, busy.InFlight = 2, 5
+	busy.Load = shared.SlotLoad{KVTokensUsed: 300, KVTokensTotal: 800, Pages: shared.PageStats{
+		HitHostTokens: 3, HitDiskTokens: 4, MissTokens: map[string]int64{"token_hash": 9}}}
+	idle := slot("f16", "F16")
+	idle.Parallel, idle.Load.KVTokensTotal = 1, 200
+	c := start(t, Config{Version: "v9"}, &fake{slots: []shared.SlotInfo{busy, idle}})
 	c.chat(askStream)
 	c.chat(askStory)
 	c.chat(strings.Replace(askStory, ":Q8_0", "", 1))
@@ -80,6 +86,13 @@ func TestMetrics(t *testing.T) {
 		`firstframe_http_requests_running 0`,
 		`firstframe_slot_restarts_total{slot="f16"} 3`,
 		`firstframe_slot_state{process="up",slot="q8",status="resident"} 1`,
+		`firstframe_requests_running{slot="q8"} 2`,
+		`firstframe_requests_waiting{slot="q8"} 3`,
+		`firstframe_requests_waiting{slot="f16"} 0`,
+		`firstframe_kv_cache_usage_ratio{slot="q8"} 0.375`,
+		`firstframe_context_hit_tokens_total{slot="q8"} 7`,
+		`firstframe_context_miss_tokens_total{reason="token_hash",slot="q8"} 9`,
+		`vllm:num_requests_running 2`, `vllm:num_requests_waiting 3`, `vllm:kv_cache_usage_perc 0.3`,
 		`firstframe_build_info{version="v9"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {

@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -87,64 +85,5 @@ func (m *metrics) observe(stream bool, results []shared.Measured, err error) {
 		m.tokens.WithLabelValues(r.SlotID, "prompt").Add(float64(r.Usage.PromptTokens))
 		m.tokens.WithLabelValues(r.SlotID, "cached").Add(float64(r.Usage.CachedTokens))
 		m.tokens.WithLabelValues(r.SlotID, "completion").Add(float64(r.Usage.CompletionTokens))
-	}
-}
-
-// scrapeTimeout bounds how long a scrape waits for the supervisor.
-const scrapeTimeout = 2 * time.Second
-
-// slotCollector asks the supervisor at each scrape, so that no copy goes stale.
-type slotCollector struct{ frontend shared.Frontend }
-
-type slotSeries struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(shared.SlotInfo) float64
-}
-
-func slotDesc(name, help string, more ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, append([]string{"slot"}, more...), nil)
-}
-
-func allSlotSeries() []slotSeries {
-	return []slotSeries{
-		{slotDesc("firstframe_requests_running", "Requests with a lease on the slot."), prometheus.GaugeValue,
-			func(s shared.SlotInfo) float64 { return float64(s.InFlight) }},
-		{slotDesc("firstframe_slot_restarts_total", "Restarts of the slot's worker process."), prometheus.CounterValue,
-			func(s shared.SlotInfo) float64 { return float64(s.Restarts) }},
-		{slotDesc("firstframe_slot_host_bytes", "Host buffer of the slot."), prometheus.GaugeValue,
-			func(s shared.SlotInfo) float64 { return float64(s.HostBytes) }},
-		{slotDesc("firstframe_slot_device_bytes", "Device buffers of the slot."), prometheus.GaugeValue,
-			func(s shared.SlotInfo) float64 { return float64(s.DeviceBytes) }},
-	}
-}
-
-func slotStateDesc() *prometheus.Desc {
-	return slotDesc("firstframe_slot_state", "1 for the slot's status and process state.", "status", "process")
-}
-
-// Describe lists the slot series.
-func (c *slotCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, s := range allSlotSeries() {
-		out <- s.desc
-	}
-	out <- slotStateDesc()
-}
-
-// Collect asks for the slots as they are now.
-func (c *slotCollector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	list, err := c.frontend.ListSlots(ctx)
-	if err != nil {
-		out <- prometheus.NewInvalidMetric(slotStateDesc(), err)
-		return
-	}
-	for _, slot := range list.Slots {
-		for _, s := range allSlotSeries() {
-			out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.value(slot), slot.SlotID)
-		}
-		out <- prometheus.MustNewConstMetric(slotStateDesc(), prometheus.GaugeValue, 1,
-			slot.SlotID, string(slot.Status), string(slot.Process))
 	}
 }

@@ -1,0 +1,87 @@
+// Package sandbox takes from a process what it does not need: files, the
+// network, new privileges, core dumps. What the kernel does not offer is left
+// out and said, since a machine without it has to serve as well.
+package sandbox
+
+import (
+	"os"
+	"strings"
+)
+
+// Policy is what a process keeps.
+type Policy struct {
+	// Read are files and folders that it reads, beside the system's libraries.
+	// What does not exist is left out.
+	Read []string
+	// Write are folders in which it makes, changes and removes files and sockets.
+	Write []string
+	// Devices are files below /dev that it drives.
+	Devices []string
+	// Network leaves sockets of the network to it. Those that it has inherited
+	// always go on.
+	Network bool
+	// EndWithParent has the kernel kill the process when its parent ends, also
+	// while it is stopped. Whoever started it with a parent-death signal has to say
+	// so here as well: that is one thread's, and another one starts the program again.
+	EndWithParent bool
+	// OpenFiles bounds its file descriptors; 0 leaves the limit as it is.
+	OpenFiles uint64
+	// OOMScore is how much sooner than others it is ended when memory runs out,
+	// up to 1000.
+	OOMScore int
+}
+
+// Report says what holds for this process.
+type Report struct {
+	// Applied are the measures that hold.
+	Applied []string
+	// Missing are those that the kernel or the user's rights do not allow, with the reason.
+	Missing []string
+}
+
+// String is the report in one line.
+func (r Report) String() string {
+	text := "confined by " + strings.Join(r.Applied, ", ")
+	if len(r.Applied) == 0 {
+		text = "not confined"
+	}
+	if len(r.Missing) > 0 {
+		text += "; not by " + strings.Join(r.Missing, ", ")
+	}
+	return text
+}
+
+// envReport carries the report over the start of the confined program. A process
+// that finds it is confined already.
+const envReport = "FIRSTFRAME_SANDBOX"
+
+// second reads the report of a process that is confined already.
+func second() (Report, bool) {
+	text, ok := os.LookupEnv(envReport)
+	if !ok {
+		return Report{}, false
+	}
+	_ = os.Unsetenv(envReport) // only a wrong name could fail
+	applied, missing, _ := strings.Cut(text, "|")
+	return Report{Applied: split(applied), Missing: split(missing)}, true
+}
+
+func split(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ";")
+}
+
+func (r Report) encode() string {
+	return envReport + "=" + strings.Join(r.Applied, ";") + "|" + strings.Join(r.Missing, ";")
+}
+
+func (r *Report) note(measure string, err error) {
+	if err == nil {
+		r.Applied = append(r.Applied, measure)
+		return
+	}
+	reason := strings.NewReplacer(";", ",", "|", "/").Replace(err.Error())
+	r.Missing = append(r.Missing, measure+" ("+reason+")")
+}
