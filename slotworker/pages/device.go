@@ -70,12 +70,3 @@ func (d *Device) Rest(seq int32, p *Prompt, salt string, tokens int) {
 
 // Clear makes a sequence idle that holds nothing, as after an error.
 func (d *Device) Clear(seq int32) { d.seqs[seq] = held{} }
-
-// Idle counts the full pages and the tokens that idle sequences hold.
-func (d *Device) Idle() (pages, tokens int) {
-	for _, h := range d.seqs {
-		pages += len(h.tokens) / d.page
-		tokens += len(h.tokens)
-	}
-	return pages, tokens
-}
