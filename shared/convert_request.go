@@ -72,6 +72,8 @@ func toGenerate(r GenerateRequest) *pb.GenerateRequest {
 		IgnoreEos:    r.IgnoreEOS,
 		OnMiss:       string(r.OnMiss),
 		DeadlineNs:   int64(r.Deadline),
+		Logprobs:     r.Logprobs,
+		TopLogprobs:  int32(r.TopLogprobs),
 	}
 }
 
@@ -89,11 +91,13 @@ func fromGenerate(m *pb.GenerateRequest) GenerateRequest {
 		IgnoreEOS:    m.GetIgnoreEos(),
 		OnMiss:       OnMiss(m.GetOnMiss()),
 		Deadline:     time.Duration(m.GetDeadlineNs()),
+		Logprobs:     m.GetLogprobs(),
+		TopLogprobs:  int(m.GetTopLogprobs()),
 	}
 }
 
 func toChunk(c Chunk) *pb.Chunk {
-	m := &pb.Chunk{SlotId: c.SlotID, Text: c.Text, Tokens: c.Tokens}
+	m := &pb.Chunk{SlotId: c.SlotID, Text: c.Text, Tokens: c.Tokens, Logprobs: toLogprobs(c.Logprobs)}
 	if c.Phases != nil {
 		m.Phases = toPhases(*c.Phases)
 	}
@@ -104,7 +108,7 @@ func toChunk(c Chunk) *pb.Chunk {
 }
 
 func fromChunk(m *pb.Chunk) Chunk {
-	c := Chunk{SlotID: m.GetSlotId(), Text: m.GetText(), Tokens: m.GetTokens()}
+	c := Chunk{SlotID: m.GetSlotId(), Text: m.GetText(), Tokens: m.GetTokens(), Logprobs: fromLogprobs(m.GetLogprobs())}
 	if m.GetPhases() != nil {
 		p := fromPhases(m.GetPhases())
 		c.Phases = &p

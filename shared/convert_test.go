@@ -19,7 +19,7 @@ func fill(v reflect.Value, n *int64) {
 		v.SetString(fmt.Sprintf("value-%d", *n))
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(*n)
-	case reflect.Uint32, reflect.Uint64:
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(*n))
 	case reflect.Float32, reflect.Float64:
 		v.SetFloat(float64(*n))

@@ -192,6 +192,31 @@ type GenerateRequest struct {
 	IgnoreEOS    bool
 	OnMiss       OnMiss        // empty means the slot's own
 	Deadline     time.Duration // counted from arrival; 0 means the default
+	// Logprobs asks for the log probability of each token of the answer, and
+	// TopLogprobs for those of that many tokens that were most likely in its place.
+	Logprobs    bool
+	TopLogprobs int
+}
+
+// MaxTopLogprobs is the most alternatives that a request may ask for.
+const MaxTopLogprobs = 20
+
+// TokenLogprob is a token and the logarithm of its probability as the model gave
+// it, before penalties, temperature and whatever else chooses among tokens.
+type TokenLogprob struct {
+	Token int32
+	// Bytes are the token's own, which may be a part of a character.
+	Bytes   []byte
+	Logprob float32
+	// Top are the most likely tokens in this place, best first.
+	Top []AlternativeLogprob
+}
+
+// AlternativeLogprob is one token that was possible in a place.
+type AlternativeLogprob struct {
+	Token   int32
+	Bytes   []byte
+	Logprob float32
 }
 
 // Chunk is a piece of the answer, or, with Progress set, news of the
@@ -203,6 +228,9 @@ type Chunk struct {
 	Tokens   []int32
 	Phases   *Phases
 	Progress *Progress
+	// Logprobs are those of Tokens, when the request asked for them; tokens that
+	// belong to a stop string, whose text is not shown, have none.
+	Logprobs []TokenLogprob
 }
 
 // Finish reasons of a Result.

@@ -65,6 +65,8 @@ func (r *resident) generate(ctx context.Context, req shared.GenerateRequest, arr
 		maxTokens: req.MaxTokens,
 		stop:      req.Stop,
 		ignoreEOS: req.IgnoreEOS,
+		logprobs:  req.Logprobs,
+		top:       req.TopLogprobs,
 		box:       newMailbox(),
 	}
 	q.stamps.arrived = arrived
@@ -150,6 +152,10 @@ func checkRequest(req shared.GenerateRequest) error {
 		return invalid("max_tokens", "max_tokens cannot be negative")
 	case req.Deadline < 0:
 		return invalid("deadline", "the deadline cannot be negative")
+	case req.TopLogprobs < 0 || req.TopLogprobs > shared.MaxTopLogprobs:
+		return invalid("top_logprobs", "top_logprobs %d is not between 0 and %d", req.TopLogprobs, shared.MaxTopLogprobs)
+	case req.TopLogprobs > 0 && !req.Logprobs:
+		return invalid("top_logprobs", "top_logprobs needs logprobs")
 	}
 	for _, stop := range req.Stop {
 		if stop == "" || !utf8.ValidString(stop) {

@@ -326,6 +326,9 @@ func (s *scheduler) deliver(t take, decoded time.Time) {
 		s.release(seq, outcome{err: shared.Errorf(shared.KindEngine, "the engine could not choose a token")})
 		return
 	}
+	if r.logprobs && (r.ignoreEOS || !s.cfg.model.IsEOG(token)) {
+		seq.probs = append(seq.probs, logprob(s.cfg.model, s.engine.Logits(t.logits), token, r.top))
+	}
 	c, finish := seq.accepted(token, s.cfg.model, s.cfg.context.TokensPerSequence)
 	if c.Text != "" || len(c.Tokens) > 0 {
 		r.box.put(c)

@@ -18,6 +18,8 @@ type request struct {
 	maxTokens int // 0 means until the context is full
 	stop      []string
 	ignoreEOS bool
+	logprobs  bool
+	top       int // alternatives in each place
 	stamps    stamps
 	box       *mailbox
 
@@ -33,11 +35,14 @@ type request struct {
 // sequence is one place in the KV memory and the request that runs in it.
 type sequence struct {
 	id     int32
-	req    *request // nil while free
-	filled int      // positions in KV memory
-	next   int32    // sampled, not in KV memory yet
-	answer int      // tokens sampled
-	unsent []int32  // tokens that no chunk has carried yet
+	req    *request              // nil while free
+	filled int                   // positions in KV memory
+	next   int32                 // sampled, not in KV memory yet
+	answer int                   // tokens sampled
+	unsent []int32               // tokens that no chunk has carried yet
+	probs  []shared.TokenLogprob // of unsent, when asked for
+	start  int                   // of the first unsent token in the answer's bytes
+	sent   int                   // bytes of text handed out
 	text   *textStream
 	shown  bool // the first text has been delivered
 	dirty  bool // its KV memory could not be cleared: never used again
@@ -45,8 +50,8 @@ type sequence struct {
 
 func (s *sequence) prefilling() bool { return s.filled < len(s.req.prompt) }
 
-// accepted takes in one sampled token. The finish reason is empty while the
-// request goes on.
+// accepted takes in one sampled token; its account, when one is wanted, is in
+// probs by then. The finish reason is empty while the request goes on.
 func (s *sequence) accepted(token int32, m Model, contextTokens int) (c shared.Chunk, finish string) {
 	if m.IsEOG(token) && !s.req.ignoreEOS {
 		return s.chunk(s.text.finish(), true), shared.FinishStop
@@ -73,8 +78,9 @@ func (s *sequence) chunk(text string, last bool) shared.Chunk {
 	if text == "" && !last {
 		return shared.Chunk{}
 	}
-	c := shared.Chunk{Text: text, Tokens: s.unsent}
-	s.unsent = nil
+	s.sent += len(text)
+	c := shared.Chunk{Text: text, Tokens: s.unsent, Logprobs: s.shownProbs()}
+	s.unsent, s.probs = nil, nil
 	if text != "" && !s.shown {
 		s.shown = true
 		s.req.stamps.first = time.Now()
@@ -82,6 +88,18 @@ func (s *sequence) chunk(text string, last bool) shared.Chunk {
 		c.Phases = &phases
 	}
 	return c
+}
+
+// shownProbs are the accounts of the unsent tokens. Once a stop string has ended
+// the text, tokens that lie wholly behind the end are left out.
+func (s *sequence) shownProbs() []shared.TokenLogprob {
+	for i, p := range s.probs {
+		if s.text.stopped && s.start >= s.sent {
+			return s.probs[:i]
+		}
+		s.start += len(p.Bytes)
+	}
+	return s.probs
 }
 
 // result is the account of a request that ended well.

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -66,6 +67,8 @@ func validate(req shared.GenerateRequest) error {
 		return invalid("max_tokens", "max_tokens is negative")
 	case req.Deadline < 0:
 		return invalid("deadline", "the deadline is negative")
+	case req.TopLogprobs < 0 || req.TopLogprobs > shared.MaxTopLogprobs:
+		return invalid("top_logprobs", fmt.Sprintf("top_logprobs %d is not between 0 and %d", req.TopLogprobs, shared.MaxTopLogprobs))
 	case !validOnMiss(req.OnMiss):
 		return invalid("on_miss", "on_miss can be wait, pending or fail")
 	}

@@ -1490,6 +1490,8 @@ type GenerateRequest struct {
 	IgnoreEos     bool                   `protobuf:"varint,10,opt,name=ignore_eos,json=ignoreEos,proto3" json:"ignore_eos,omitempty"`
 	OnMiss        string                 `protobuf:"bytes,11,opt,name=on_miss,json=onMiss,proto3" json:"on_miss,omitempty"`
 	DeadlineNs    int64                  `protobuf:"varint,12,opt,name=deadline_ns,json=deadlineNs,proto3" json:"deadline_ns,omitempty"`
+	Logprobs      bool                   `protobuf:"varint,13,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
+	TopLogprobs   int32                  `protobuf:"varint,14,opt,name=top_logprobs,json=topLogprobs,proto3" json:"top_logprobs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1604,6 +1606,20 @@ func (x *GenerateRequest) GetOnMiss() string {
 func (x *GenerateRequest) GetDeadlineNs() int64 {
 	if x != nil {
 		return x.DeadlineNs
+	}
+	return 0
+}
+
+func (x *GenerateRequest) GetLogprobs() bool {
+	if x != nil {
+		return x.Logprobs
+	}
+	return false
+}
+
+func (x *GenerateRequest) GetTopLogprobs() int32 {
+	if x != nil {
+		return x.TopLogprobs
 	}
 	return 0
 }
@@ -1790,8 +1806,9 @@ type Chunk struct {
 	Text   string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	Tokens []int32                `protobuf:"varint,3,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
 	// The first chunk carries every phase known so far.
-	Phases        *Phases   `protobuf:"bytes,4,opt,name=phases,proto3,oneof" json:"phases,omitempty"`
-	Progress      *Progress `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"`
+	Phases        *Phases         `protobuf:"bytes,4,opt,name=phases,proto3,oneof" json:"phases,omitempty"`
+	Progress      *Progress       `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"`
+	Logprobs      []*TokenLogprob `protobuf:"bytes,6,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1861,6 +1878,141 @@ func (x *Chunk) GetProgress() *Progress {
 	return nil
 }
 
+func (x *Chunk) GetLogprobs() []*TokenLogprob {
+	if x != nil {
+		return x.Logprobs
+	}
+	return nil
+}
+
+type TokenLogprob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         int32                  `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
+	Bytes         []byte                 `protobuf:"bytes,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Logprob       float32                `protobuf:"fixed32,3,opt,name=logprob,proto3" json:"logprob,omitempty"`
+	Top           []*AlternativeLogprob  `protobuf:"bytes,4,rep,name=top,proto3" json:"top,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenLogprob) Reset() {
+	*x = TokenLogprob{}
+	mi := &file_firstframe_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenLogprob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenLogprob) ProtoMessage() {}
+
+func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenLogprob.ProtoReflect.Descriptor instead.
+func (*TokenLogprob) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *TokenLogprob) GetToken() int32 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *TokenLogprob) GetBytes() []byte {
+	if x != nil {
+		return x.Bytes
+	}
+	return nil
+}
+
+func (x *TokenLogprob) GetLogprob() float32 {
+	if x != nil {
+		return x.Logprob
+	}
+	return 0
+}
+
+func (x *TokenLogprob) GetTop() []*AlternativeLogprob {
+	if x != nil {
+		return x.Top
+	}
+	return nil
+}
+
+type AlternativeLogprob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         int32                  `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
+	Bytes         []byte                 `protobuf:"bytes,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Logprob       float32                `protobuf:"fixed32,3,opt,name=logprob,proto3" json:"logprob,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlternativeLogprob) Reset() {
+	*x = AlternativeLogprob{}
+	mi := &file_firstframe_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlternativeLogprob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlternativeLogprob) ProtoMessage() {}
+
+func (x *AlternativeLogprob) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlternativeLogprob.ProtoReflect.Descriptor instead.
+func (*AlternativeLogprob) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *AlternativeLogprob) GetToken() int32 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *AlternativeLogprob) GetBytes() []byte {
+	if x != nil {
+		return x.Bytes
+	}
+	return nil
+}
+
+func (x *AlternativeLogprob) GetLogprob() float32 {
+	if x != nil {
+		return x.Logprob
+	}
+	return 0
+}
+
 type Usage struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	PromptTokens     int32                  `protobuf:"varint,1,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
@@ -1872,7 +2024,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +2036,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +2049,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{22}
+	return file_firstframe_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Usage) GetPromptTokens() int32 {
@@ -1942,7 +2094,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2106,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2119,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{23}
+	return file_firstframe_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Result) GetSlotId() string {
@@ -2067,7 +2219,7 @@ type GenerateReply struct {
 
 func (x *GenerateReply) Reset() {
 	*x = GenerateReply{}
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2231,7 @@ func (x *GenerateReply) String() string {
 func (*GenerateReply) ProtoMessage() {}
 
 func (x *GenerateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2244,7 @@ func (x *GenerateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateReply.ProtoReflect.Descriptor instead.
 func (*GenerateReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{24}
+	return file_firstframe_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GenerateReply) GetItem() isGenerateReply_Item {
@@ -2149,7 +2301,7 @@ type TokenizeRequest struct {
 
 func (x *TokenizeRequest) Reset() {
 	*x = TokenizeRequest{}
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2313,7 @@ func (x *TokenizeRequest) String() string {
 func (*TokenizeRequest) ProtoMessage() {}
 
 func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2326,7 @@ func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeRequest.ProtoReflect.Descriptor instead.
 func (*TokenizeRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{25}
+	return file_firstframe_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TokenizeRequest) GetRequirement() *Requirement {
@@ -2221,7 +2373,7 @@ type TokenizeResult struct {
 
 func (x *TokenizeResult) Reset() {
 	*x = TokenizeResult{}
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2385,7 @@ func (x *TokenizeResult) String() string {
 func (*TokenizeResult) ProtoMessage() {}
 
 func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2398,7 @@ func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeResult.ProtoReflect.Descriptor instead.
 func (*TokenizeResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{26}
+	return file_firstframe_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TokenizeResult) GetTokens() []int32 {
@@ -2268,7 +2420,7 @@ type ApplyTemplateRequest struct {
 
 func (x *ApplyTemplateRequest) Reset() {
 	*x = ApplyTemplateRequest{}
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2432,7 @@ func (x *ApplyTemplateRequest) String() string {
 func (*ApplyTemplateRequest) ProtoMessage() {}
 
 func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2445,7 @@ func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateRequest.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{27}
+	return file_firstframe_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ApplyTemplateRequest) GetRequirement() *Requirement {
@@ -2333,7 +2485,7 @@ type ApplyTemplateResult struct {
 
 func (x *ApplyTemplateResult) Reset() {
 	*x = ApplyTemplateResult{}
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2497,7 @@ func (x *ApplyTemplateResult) String() string {
 func (*ApplyTemplateResult) ProtoMessage() {}
 
 func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2510,7 @@ func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateResult.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{28}
+	return file_firstframe_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ApplyTemplateResult) GetPrompt() string {
@@ -2377,7 +2529,7 @@ type EvictWorkerRequest struct {
 
 func (x *EvictWorkerRequest) Reset() {
 	*x = EvictWorkerRequest{}
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2541,7 @@ func (x *EvictWorkerRequest) String() string {
 func (*EvictWorkerRequest) ProtoMessage() {}
 
 func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2554,7 @@ func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerRequest.ProtoReflect.Descriptor instead.
 func (*EvictWorkerRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{29}
+	return file_firstframe_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EvictWorkerRequest) GetDropHost() bool {
@@ -2422,7 +2574,7 @@ type EvictWorkerResult struct {
 
 func (x *EvictWorkerResult) Reset() {
 	*x = EvictWorkerResult{}
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2586,7 @@ func (x *EvictWorkerResult) String() string {
 func (*EvictWorkerResult) ProtoMessage() {}
 
 func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2599,7 @@ func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerResult.ProtoReflect.Descriptor instead.
 func (*EvictWorkerResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{30}
+	return file_firstframe_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *EvictWorkerResult) GetDeviceBytesFreed() int64 {
@@ -2473,7 +2625,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2485,7 +2637,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2498,7 +2650,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{31}
+	return file_firstframe_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DrainRequest) GetDeadlineNs() int64 {
@@ -2517,7 +2669,7 @@ type DrainResult struct {
 
 func (x *DrainResult) Reset() {
 	*x = DrainResult{}
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2681,7 @@ func (x *DrainResult) String() string {
 func (*DrainResult) ProtoMessage() {}
 
 func (x *DrainResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2694,7 @@ func (x *DrainResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResult.ProtoReflect.Descriptor instead.
 func (*DrainResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{32}
+	return file_firstframe_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DrainResult) GetCancelled() int32 {
@@ -2560,7 +2712,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2724,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2737,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{33}
+	return file_firstframe_proto_rawDescGZIP(), []int{35}
 }
 
 type HeartbeatResult struct {
@@ -2599,7 +2751,7 @@ type HeartbeatResult struct {
 
 func (x *HeartbeatResult) Reset() {
 	*x = HeartbeatResult{}
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +2763,7 @@ func (x *HeartbeatResult) String() string {
 func (*HeartbeatResult) ProtoMessage() {}
 
 func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +2776,7 @@ func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResult.ProtoReflect.Descriptor instead.
 func (*HeartbeatResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{34}
+	return file_firstframe_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HeartbeatResult) GetProgress() uint64 {
@@ -2656,7 +2808,7 @@ type WorkerStatusRequest struct {
 
 func (x *WorkerStatusRequest) Reset() {
 	*x = WorkerStatusRequest{}
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2668,7 +2820,7 @@ func (x *WorkerStatusRequest) String() string {
 func (*WorkerStatusRequest) ProtoMessage() {}
 
 func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2681,7 +2833,7 @@ func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatusRequest.ProtoReflect.Descriptor instead.
 func (*WorkerStatusRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{35}
+	return file_firstframe_proto_rawDescGZIP(), []int{37}
 }
 
 type WorkerStatus struct {
@@ -2703,7 +2855,7 @@ type WorkerStatus struct {
 
 func (x *WorkerStatus) Reset() {
 	*x = WorkerStatus{}
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2715,7 +2867,7 @@ func (x *WorkerStatus) String() string {
 func (*WorkerStatus) ProtoMessage() {}
 
 func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2728,7 +2880,7 @@ func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatus.ProtoReflect.Descriptor instead.
 func (*WorkerStatus) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{36}
+	return file_firstframe_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *WorkerStatus) GetSlotId() string {
@@ -2818,7 +2970,7 @@ type PageTier struct {
 
 func (x *PageTier) Reset() {
 	*x = PageTier{}
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +2982,7 @@ func (x *PageTier) String() string {
 func (*PageTier) ProtoMessage() {}
 
 func (x *PageTier) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +2995,7 @@ func (x *PageTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageTier.ProtoReflect.Descriptor instead.
 func (*PageTier) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{37}
+	return file_firstframe_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PageTier) GetPages() int64 {
@@ -2878,7 +3030,7 @@ type PageStats struct {
 
 func (x *PageStats) Reset() {
 	*x = PageStats{}
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2890,7 +3042,7 @@ func (x *PageStats) String() string {
 func (*PageStats) ProtoMessage() {}
 
 func (x *PageStats) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2903,7 +3055,7 @@ func (x *PageStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageStats.ProtoReflect.Descriptor instead.
 func (*PageStats) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{38}
+	return file_firstframe_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PageStats) GetOff() string {
@@ -2982,7 +3134,7 @@ type SlotLoad struct {
 
 func (x *SlotLoad) Reset() {
 	*x = SlotLoad{}
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3146,7 @@ func (x *SlotLoad) String() string {
 func (*SlotLoad) ProtoMessage() {}
 
 func (x *SlotLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3159,7 @@ func (x *SlotLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotLoad.ProtoReflect.Descriptor instead.
 func (*SlotLoad) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{39}
+	return file_firstframe_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SlotLoad) GetSequencesRunning() int32 {
@@ -3053,7 +3205,7 @@ type ListSlotsRequest struct {
 
 func (x *ListSlotsRequest) Reset() {
 	*x = ListSlotsRequest{}
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3065,7 +3217,7 @@ func (x *ListSlotsRequest) String() string {
 func (*ListSlotsRequest) ProtoMessage() {}
 
 func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3078,7 +3230,7 @@ func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSlotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSlotsRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{40}
+	return file_firstframe_proto_rawDescGZIP(), []int{42}
 }
 
 type SlotInfo struct {
@@ -3113,7 +3265,7 @@ type SlotInfo struct {
 
 func (x *SlotInfo) Reset() {
 	*x = SlotInfo{}
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3125,7 +3277,7 @@ func (x *SlotInfo) String() string {
 func (*SlotInfo) ProtoMessage() {}
 
 func (x *SlotInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3138,7 +3290,7 @@ func (x *SlotInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotInfo.ProtoReflect.Descriptor instead.
 func (*SlotInfo) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{41}
+	return file_firstframe_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SlotInfo) GetSlotId() string {
@@ -3320,7 +3472,7 @@ type SlotList struct {
 
 func (x *SlotList) Reset() {
 	*x = SlotList{}
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3332,7 +3484,7 @@ func (x *SlotList) String() string {
 func (*SlotList) ProtoMessage() {}
 
 func (x *SlotList) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3345,7 +3497,7 @@ func (x *SlotList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotList.ProtoReflect.Descriptor instead.
 func (*SlotList) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{42}
+	return file_firstframe_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SlotList) GetSlots() []*SlotInfo {
@@ -3371,7 +3523,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3535,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3548,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{43}
+	return file_firstframe_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PrepareRequest) GetSlotId() string {
@@ -3419,7 +3571,7 @@ type PrepareReply struct {
 
 func (x *PrepareReply) Reset() {
 	*x = PrepareReply{}
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3431,7 +3583,7 @@ func (x *PrepareReply) String() string {
 func (*PrepareReply) ProtoMessage() {}
 
 func (x *PrepareReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3444,7 +3596,7 @@ func (x *PrepareReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareReply.ProtoReflect.Descriptor instead.
 func (*PrepareReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{44}
+	return file_firstframe_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PrepareReply) GetItem() isPrepareReply_Item {
@@ -3498,7 +3650,7 @@ type EvictSlotRequest struct {
 
 func (x *EvictSlotRequest) Reset() {
 	*x = EvictSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +3662,7 @@ func (x *EvictSlotRequest) String() string {
 func (*EvictSlotRequest) ProtoMessage() {}
 
 func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +3675,7 @@ func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictSlotRequest.ProtoReflect.Descriptor instead.
 func (*EvictSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{45}
+	return file_firstframe_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *EvictSlotRequest) GetSlotId() string {
@@ -3549,7 +3701,7 @@ type RestartSlotRequest struct {
 
 func (x *RestartSlotRequest) Reset() {
 	*x = RestartSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +3713,7 @@ func (x *RestartSlotRequest) String() string {
 func (*RestartSlotRequest) ProtoMessage() {}
 
 func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +3726,7 @@ func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSlotRequest.ProtoReflect.Descriptor instead.
 func (*RestartSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{46}
+	return file_firstframe_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RestartSlotRequest) GetSlotId() string {
@@ -3722,7 +3874,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x11frequency_penalty\x18\t \x01(\x02R\x10frequencyPenalty\x127\n" +
 	"\n" +
 	"logit_bias\x18\n" +
-	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\xd5\x03\n" +
+	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\x94\x04\n" +
 	"\x0fGenerateRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12<\n" +
@@ -3740,7 +3892,9 @@ const file_firstframe_proto_rawDesc = "" +
 	" \x01(\bR\tignoreEos\x12\x17\n" +
 	"\aon_miss\x18\v \x01(\tR\x06onMiss\x12\x1f\n" +
 	"\vdeadline_ns\x18\f \x01(\x03R\n" +
-	"deadlineNs\"\xb6\x02\n" +
+	"deadlineNs\x12\x1a\n" +
+	"\blogprobs\x18\r \x01(\bR\blogprobs\x12!\n" +
+	"\ftop_logprobs\x18\x0e \x01(\x05R\vtopLogprobs\"\xb6\x02\n" +
 	"\x06Phases\x12\x19\n" +
 	"\broute_ns\x18\x01 \x01(\x03R\arouteNs\x12\x19\n" +
 	"\bqueue_ns\x18\x02 \x01(\x03R\aqueueNs\x12,\n" +
@@ -3758,14 +3912,24 @@ const file_firstframe_proto_rawDesc = "" +
 	"\vtransfer_ns\x18\x03 \x01(\x03R\n" +
 	"transferNs\x12\x1b\n" +
 	"\twarmup_ns\x18\x04 \x01(\x03R\bwarmupNs\x12\x1b\n" +
-	"\tcanary_ns\x18\x05 \x01(\x03R\bcanaryNs\"\xc0\x01\n" +
+	"\tcanary_ns\x18\x05 \x01(\x03R\bcanaryNs\"\xf9\x01\n" +
 	"\x05Chunk\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n" +
 	"\x06tokens\x18\x03 \x03(\x05R\x06tokens\x122\n" +
 	"\x06phases\x18\x04 \x01(\v2\x15.firstframe.v1.PhasesH\x00R\x06phases\x88\x01\x01\x123\n" +
-	"\bprogress\x18\x05 \x01(\v2\x17.firstframe.v1.ProgressR\bprogressB\t\n" +
-	"\a_phases\"~\n" +
+	"\bprogress\x18\x05 \x01(\v2\x17.firstframe.v1.ProgressR\bprogress\x127\n" +
+	"\blogprobs\x18\x06 \x03(\v2\x1b.firstframe.v1.TokenLogprobR\blogprobsB\t\n" +
+	"\a_phases\"\x89\x01\n" +
+	"\fTokenLogprob\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\x05R\x05token\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\fR\x05bytes\x12\x18\n" +
+	"\alogprob\x18\x03 \x01(\x02R\alogprob\x123\n" +
+	"\x03top\x18\x04 \x03(\v2!.firstframe.v1.AlternativeLogprobR\x03top\"Z\n" +
+	"\x12AlternativeLogprob\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\x05R\x05token\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\fR\x05bytes\x12\x18\n" +
+	"\alogprob\x18\x03 \x01(\x02R\alogprob\"~\n" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12#\n" +
 	"\rcached_tokens\x18\x02 \x01(\x05R\fcachedTokens\x12+\n" +
@@ -3944,7 +4108,7 @@ func file_firstframe_proto_rawDescGZIP() []byte {
 	return file_firstframe_proto_rawDescData
 }
 
-var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_firstframe_proto_goTypes = []any{
 	(*Identity)(nil),             // 0: firstframe.v1.Identity
 	(*Candidate)(nil),            // 1: firstframe.v1.Candidate
@@ -3968,33 +4132,35 @@ var file_firstframe_proto_goTypes = []any{
 	(*Phases)(nil),               // 19: firstframe.v1.Phases
 	(*ActivationDetail)(nil),     // 20: firstframe.v1.ActivationDetail
 	(*Chunk)(nil),                // 21: firstframe.v1.Chunk
-	(*Usage)(nil),                // 22: firstframe.v1.Usage
-	(*Result)(nil),               // 23: firstframe.v1.Result
-	(*GenerateReply)(nil),        // 24: firstframe.v1.GenerateReply
-	(*TokenizeRequest)(nil),      // 25: firstframe.v1.TokenizeRequest
-	(*TokenizeResult)(nil),       // 26: firstframe.v1.TokenizeResult
-	(*ApplyTemplateRequest)(nil), // 27: firstframe.v1.ApplyTemplateRequest
-	(*ApplyTemplateResult)(nil),  // 28: firstframe.v1.ApplyTemplateResult
-	(*EvictWorkerRequest)(nil),   // 29: firstframe.v1.EvictWorkerRequest
-	(*EvictWorkerResult)(nil),    // 30: firstframe.v1.EvictWorkerResult
-	(*DrainRequest)(nil),         // 31: firstframe.v1.DrainRequest
-	(*DrainResult)(nil),          // 32: firstframe.v1.DrainResult
-	(*HeartbeatRequest)(nil),     // 33: firstframe.v1.HeartbeatRequest
-	(*HeartbeatResult)(nil),      // 34: firstframe.v1.HeartbeatResult
-	(*WorkerStatusRequest)(nil),  // 35: firstframe.v1.WorkerStatusRequest
-	(*WorkerStatus)(nil),         // 36: firstframe.v1.WorkerStatus
-	(*PageTier)(nil),             // 37: firstframe.v1.PageTier
-	(*PageStats)(nil),            // 38: firstframe.v1.PageStats
-	(*SlotLoad)(nil),             // 39: firstframe.v1.SlotLoad
-	(*ListSlotsRequest)(nil),     // 40: firstframe.v1.ListSlotsRequest
-	(*SlotInfo)(nil),             // 41: firstframe.v1.SlotInfo
-	(*SlotList)(nil),             // 42: firstframe.v1.SlotList
-	(*PrepareRequest)(nil),       // 43: firstframe.v1.PrepareRequest
-	(*PrepareReply)(nil),         // 44: firstframe.v1.PrepareReply
-	(*EvictSlotRequest)(nil),     // 45: firstframe.v1.EvictSlotRequest
-	(*RestartSlotRequest)(nil),   // 46: firstframe.v1.RestartSlotRequest
-	nil,                          // 47: firstframe.v1.PageStats.MissTokensEntry
-	nil,                          // 48: firstframe.v1.SlotList.AliasesEntry
+	(*TokenLogprob)(nil),         // 22: firstframe.v1.TokenLogprob
+	(*AlternativeLogprob)(nil),   // 23: firstframe.v1.AlternativeLogprob
+	(*Usage)(nil),                // 24: firstframe.v1.Usage
+	(*Result)(nil),               // 25: firstframe.v1.Result
+	(*GenerateReply)(nil),        // 26: firstframe.v1.GenerateReply
+	(*TokenizeRequest)(nil),      // 27: firstframe.v1.TokenizeRequest
+	(*TokenizeResult)(nil),       // 28: firstframe.v1.TokenizeResult
+	(*ApplyTemplateRequest)(nil), // 29: firstframe.v1.ApplyTemplateRequest
+	(*ApplyTemplateResult)(nil),  // 30: firstframe.v1.ApplyTemplateResult
+	(*EvictWorkerRequest)(nil),   // 31: firstframe.v1.EvictWorkerRequest
+	(*EvictWorkerResult)(nil),    // 32: firstframe.v1.EvictWorkerResult
+	(*DrainRequest)(nil),         // 33: firstframe.v1.DrainRequest
+	(*DrainResult)(nil),          // 34: firstframe.v1.DrainResult
+	(*HeartbeatRequest)(nil),     // 35: firstframe.v1.HeartbeatRequest
+	(*HeartbeatResult)(nil),      // 36: firstframe.v1.HeartbeatResult
+	(*WorkerStatusRequest)(nil),  // 37: firstframe.v1.WorkerStatusRequest
+	(*WorkerStatus)(nil),         // 38: firstframe.v1.WorkerStatus
+	(*PageTier)(nil),             // 39: firstframe.v1.PageTier
+	(*PageStats)(nil),            // 40: firstframe.v1.PageStats
+	(*SlotLoad)(nil),             // 41: firstframe.v1.SlotLoad
+	(*ListSlotsRequest)(nil),     // 42: firstframe.v1.ListSlotsRequest
+	(*SlotInfo)(nil),             // 43: firstframe.v1.SlotInfo
+	(*SlotList)(nil),             // 44: firstframe.v1.SlotList
+	(*PrepareRequest)(nil),       // 45: firstframe.v1.PrepareRequest
+	(*PrepareReply)(nil),         // 46: firstframe.v1.PrepareReply
+	(*EvictSlotRequest)(nil),     // 47: firstframe.v1.EvictSlotRequest
+	(*RestartSlotRequest)(nil),   // 48: firstframe.v1.RestartSlotRequest
+	nil,                          // 49: firstframe.v1.PageStats.MissTokensEntry
+	nil,                          // 50: firstframe.v1.SlotList.AliasesEntry
 }
 var file_firstframe_proto_depIdxs = []int32{
 	0,  // 0: firstframe.v1.Candidate.identity:type_name -> firstframe.v1.Identity
@@ -4014,74 +4180,76 @@ var file_firstframe_proto_depIdxs = []int32{
 	17, // 14: firstframe.v1.GenerateRequest.sampling:type_name -> firstframe.v1.Sampling
 	19, // 15: firstframe.v1.Chunk.phases:type_name -> firstframe.v1.Phases
 	7,  // 16: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
-	0,  // 17: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
-	22, // 18: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
-	19, // 19: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
-	20, // 20: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
-	21, // 21: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
-	23, // 22: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
-	13, // 23: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 24: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	13, // 25: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 26: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
-	15, // 27: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
-	0,  // 28: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
-	38, // 29: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
-	37, // 30: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
-	37, // 31: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
-	37, // 32: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
-	47, // 33: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
-	38, // 34: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
-	0,  // 35: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
-	7,  // 36: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
-	39, // 37: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
-	41, // 38: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
-	48, // 39: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
-	7,  // 40: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
-	41, // 41: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
-	5,  // 42: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
-	8,  // 43: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
-	11, // 44: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
-	18, // 45: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
-	25, // 46: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	27, // 47: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	29, // 48: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
-	31, // 49: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
-	33, // 50: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
-	35, // 51: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
-	40, // 52: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
-	40, // 53: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
-	13, // 54: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
-	18, // 55: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
-	43, // 56: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
-	45, // 57: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
-	46, // 58: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
-	25, // 59: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	27, // 60: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	6,  // 61: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
-	9,  // 62: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
-	12, // 63: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
-	24, // 64: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
-	26, // 65: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	28, // 66: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	30, // 67: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
-	32, // 68: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
-	34, // 69: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
-	36, // 70: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
-	42, // 71: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
-	42, // 72: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
-	14, // 73: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
-	24, // 74: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
-	44, // 75: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
-	41, // 76: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
-	41, // 77: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
-	26, // 78: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	28, // 79: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	61, // [61:80] is the sub-list for method output_type
-	42, // [42:61] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	22, // 17: firstframe.v1.Chunk.logprobs:type_name -> firstframe.v1.TokenLogprob
+	23, // 18: firstframe.v1.TokenLogprob.top:type_name -> firstframe.v1.AlternativeLogprob
+	0,  // 19: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
+	24, // 20: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
+	19, // 21: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
+	20, // 22: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
+	21, // 23: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
+	25, // 24: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
+	13, // 25: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 26: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	13, // 27: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 28: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
+	15, // 29: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
+	0,  // 30: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
+	40, // 31: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
+	39, // 32: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
+	39, // 33: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
+	39, // 34: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
+	49, // 35: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
+	40, // 36: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
+	0,  // 37: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
+	7,  // 38: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
+	41, // 39: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
+	43, // 40: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
+	50, // 41: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
+	7,  // 42: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
+	43, // 43: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
+	5,  // 44: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
+	8,  // 45: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
+	11, // 46: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
+	18, // 47: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
+	27, // 48: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	29, // 49: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	31, // 50: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
+	33, // 51: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
+	35, // 52: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
+	37, // 53: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
+	42, // 54: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
+	42, // 55: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
+	13, // 56: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
+	18, // 57: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
+	45, // 58: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
+	47, // 59: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
+	48, // 60: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
+	27, // 61: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	29, // 62: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	6,  // 63: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
+	9,  // 64: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
+	12, // 65: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
+	26, // 66: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
+	28, // 67: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	30, // 68: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	32, // 69: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
+	34, // 70: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
+	36, // 71: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
+	38, // 72: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
+	44, // 73: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
+	44, // 74: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
+	14, // 75: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
+	26, // 76: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
+	46, // 77: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
+	43, // 78: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
+	43, // 79: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
+	28, // 80: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	30, // 81: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	63, // [63:82] is the sub-list for method output_type
+	44, // [44:63] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_firstframe_proto_init() }
@@ -4094,11 +4262,11 @@ func file_firstframe_proto_init() {
 		(*PrefetchReply_Result)(nil),
 	}
 	file_firstframe_proto_msgTypes[21].OneofWrappers = []any{}
-	file_firstframe_proto_msgTypes[24].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[26].OneofWrappers = []any{
 		(*GenerateReply_Chunk)(nil),
 		(*GenerateReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[44].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[46].OneofWrappers = []any{
 		(*PrepareReply_Progress)(nil),
 		(*PrepareReply_Slot)(nil),
 	}
@@ -4108,7 +4276,7 @@ func file_firstframe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_firstframe_proto_rawDesc), len(file_firstframe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   49,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

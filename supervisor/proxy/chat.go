@@ -25,8 +25,8 @@ type chatRequest struct {
 	Functions         jsontext.Value `json:"functions"`
 	FunctionCall      jsontext.Value `json:"function_call"`
 	ResponseFormat    jsontext.Value `json:"response_format"`
-	Logprobs          jsontext.Value `json:"logprobs"`
-	TopLogprobs       jsontext.Value `json:"top_logprobs"`
+	Logprobs          *bool          `json:"logprobs"`
+	TopLogprobs       *int           `json:"top_logprobs"`
 	Audio             jsontext.Value `json:"audio"`
 	Modalities        jsontext.Value `json:"modalities"`
 	Prediction        jsontext.Value `json:"prediction"`
@@ -118,10 +118,10 @@ func (r *chatRequest) check() error {
 	return unsupported(map[string]jsontext.Value{
 		"tools": r.Tools, "tool_choice": r.ToolChoice, "parallel_tool_calls": r.ParallelToolCalls,
 		"functions": r.Functions, "function_call": r.FunctionCall, "response_format": r.ResponseFormat,
-		"logprobs": r.Logprobs, "top_logprobs": r.TopLogprobs, "audio": r.Audio, "modalities": r.Modalities,
+		"audio": r.Audio, "modalities": r.Modalities,
 		"prediction": r.Prediction, "reasoning_effort": r.ReasoningEffort, "verbosity": r.Verbosity,
 		"web_search_options": r.WebSearchOptions,
-	}, "tools", "tool_choice", "functions", "function_call", "response_format", "logprobs", "top_logprobs",
+	}, "tools", "tool_choice", "functions", "function_call", "response_format",
 		"audio", "modalities", "prediction", "reasoning_effort", "verbosity", "web_search_options")
 }
 
@@ -136,6 +136,9 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 	}
 	req, err := r.common(r.Model, name, limit)
 	if err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	if err := chatLogprobsWanted(r.Logprobs, r.TopLogprobs, &req); err != nil {
 		return shared.GenerateRequest{}, err
 	}
 	for _, m := range r.Messages {

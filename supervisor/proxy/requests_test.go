@@ -94,7 +94,9 @@ func TestWrongRequestsAreNamed(t *testing.T) {
 	for _, bad := range []struct{ body, code, param string }{
 		{open + `"tempersture":1}`, "unknown_parameter", "tempersture"},
 		{open + `"tools":[{"type":"function"}]}`, "unsupported_parameter", "tools"},
-		{open + `"logprobs":true}`, "unsupported_parameter", "logprobs"},
+		{open + `"logprobs":1}`, "invalid_type", "logprobs"},
+		{open + `"top_logprobs":2}`, "invalid_value", "top_logprobs"},
+		{open + `"logprobs":true,"top_logprobs":21}`, "invalid_value", "top_logprobs"},
 		{open + `"response_format":{"type":"json_object"}}`, "unsupported_parameter", "response_format"},
 		{open + `"temperature":3}`, "invalid_value", "temperature"},
 		{open + `"temperature":"hot"}`, "invalid_type", "temperature"},

@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+)
+
+// openAI is an unchanged client of OpenAI's on a proxy beside a server.
+type openAI struct {
+	openai.Client
+	ctx context.Context
+}
+
+func openAIClient(t *testing.T) *openAI {
+	t.Helper()
+	url := serve(t, twoSlots(t, sha256Q8)).proxy()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return &openAI{openai.NewClient(option.WithBaseURL(url+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0)), ctx}
+}
+
+func story(model string) openai.ChatCompletionNewParams {
+	return openai.ChatCompletionNewParams{
+		Model: model, MaxTokens: openai.Int(24), Temperature: openai.Float(0),
+		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Tell me a story about a fox.")},
+	}
+}
+
+// TestOpenAIFeatures is what an unchanged client does beyond plain text.
+func TestOpenAIFeatures(t *testing.T) {
+	c := openAIClient(t)
+	t.Run("logprobs", c.logprobs)
+}
+
+func (c *openAI) logprobs(t *testing.T) {
+	ask := story("storyteller:Q8_0")
+	ask.Logprobs, ask.TopLogprobs = openai.Bool(true), openai.Int(3)
+	whole, err := c.Chat.Completions.New(c.ctx, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	choice := whole.Choices[0]
+	var spelled []byte
+	for i, p := range choice.Logprobs.Content {
+		for _, b := range p.Bytes {
+			spelled = append(spelled, byte(b))
+		}
+		var sum float64
+		for _, a := range p.TopLogprobs {
+			sum += math.Exp(a.Logprob)
+		}
+		if len(p.TopLogprobs) != 3 || p.TopLogprobs[0].Token != p.Token || p.TopLogprobs[0].Logprob != p.Logprob || sum > 1.00001 {
+			t.Errorf("greedy token %d is not the likeliest: %s", i, p.RawJSON())
+		}
+	}
+	if string(spelled) != choice.Message.Content || len(choice.Logprobs.Content) != int(whole.Usage.CompletionTokens) {
+		t.Errorf("the tokens spell %q, the text is %q", spelled, choice.Message.Content)
+	}
+
+	stream := c.Chat.Completions.NewStreaming(c.ctx, ask)
+	var all openai.ChatCompletionAccumulator
+	for stream.Next() {
+		all.AddChunk(stream.Current())
+	}
+	if err := stream.Err(); err != nil {
+		t.Fatal(err)
+	}
+	streamed := all.Choices[0].Logprobs.Content
+	if len(streamed) != len(choice.Logprobs.Content) {
+		t.Fatalf("%d logprobs streamed, %d in one piece", len(streamed), len(choice.Logprobs.Content))
+	}
+	for i, p := range streamed {
+		if p.Token != choice.Logprobs.Content[i].Token || math.Abs(p.Logprob-choice.Logprobs.Content[i].Logprob) > 0.2 {
+			t.Errorf("token %d: streamed %s, in one piece %s", i, p.RawJSON(), choice.Logprobs.Content[i].RawJSON())
+		}
+	}
+
+	text, err := c.Completions.New(c.ctx, openai.CompletionNewParams{
+		Model: "storyteller:F16", Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("The fox")},
+		MaxTokens: openai.Int(8), Temperature: openai.Float(0), Logprobs: openai.Int(2),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := text.Choices[0].Logprobs
+	n := int(text.Usage.CompletionTokens)
+	if n == 0 || len(got.Tokens) != n || len(got.TokenLogprobs) != n || len(got.TopLogprobs) != n || got.TopLogprobs[0][got.Tokens[0]] != got.TokenLogprobs[0] {
+		t.Errorf("completion: %s", text.RawJSON())
+	}
+}
