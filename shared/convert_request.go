@@ -74,6 +74,7 @@ func toGenerate(r GenerateRequest) *pb.GenerateRequest {
 		DeadlineNs:   int64(r.Deadline),
 		Logprobs:     r.Logprobs,
 		TopLogprobs:  int32(r.TopLogprobs),
+		Grammar:      r.Grammar,
 	}
 }
 
@@ -93,6 +94,7 @@ func fromGenerate(m *pb.GenerateRequest) GenerateRequest {
 		Deadline:     time.Duration(m.GetDeadlineNs()),
 		Logprobs:     m.GetLogprobs(),
 		TopLogprobs:  int(m.GetTopLogprobs()),
+		Grammar:      m.GetGrammar(),
 	}
 }
 

@@ -196,6 +196,8 @@ type GenerateRequest struct {
 	// TopLogprobs for those of that many tokens that were most likely in its place.
 	Logprobs    bool
 	TopLogprobs int
+	// Grammar is GBNF that the whole answer has to follow; empty means none.
+	Grammar string
 }
 
 // MaxTopLogprobs is the most alternatives that a request may ask for.

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/gbnf"
 )
 
 // What a slot has that does not set it.
@@ -31,6 +33,8 @@ type resident struct {
 	vocab       int32
 	addsBOS     bool
 	deviceBytes int64
+	words       *gbnf.Vocabulary // made by the first request with a grammar
+	wordsOnce   sync.Once
 }
 
 func (r *resident) close() {

@@ -101,6 +101,9 @@ type Context interface {
 	Decode(rows []Row) error
 	// Sample chooses and accepts a token; -1 for a row that has no logits.
 	Sample(s Sampler, row int) int32
+	// SampleAmong is Sample among the tokens that may come next; -1 also when there
+	// is none of them.
+	SampleAmong(s Sampler, row int, may Allowed) int32
 	// Logits is the engine's own memory, valid until the next Decode.
 	Logits(row int) []float32
 	// SeqRemove drops positions from..to (to < 0: to the end); false means that
@@ -117,6 +120,13 @@ type Context interface {
 	// DeviceBytes is KV memory plus compute buffers, as far as the engine tells.
 	DeviceBytes() int64
 	Close()
+}
+
+// Allowed says which tokens may come next.
+type Allowed interface {
+	Allows(token int32) bool
+	// Mask has a bit for each token, the lowest first, and is nil when there is none.
+	Mask() []uint64
 }
 
 // Sampler chooses tokens for one request.

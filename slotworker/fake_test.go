@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	mathbits "math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -219,6 +220,18 @@ func (c *fakeContext) Sample(s Sampler, row int) int32 {
 		c.model.sampleHook(c.ends[row])
 	}
 	return c.model.next(c.ends[row])
+}
+
+func (c *fakeContext) SampleAmong(s Sampler, row int, may Allowed) int32 {
+	if token := c.Sample(s, row); may.Allows(token) {
+		return token
+	}
+	for i, bits := range may.Mask() {
+		if bits != 0 {
+			return int32(64*i + mathbits.TrailingZeros64(bits))
+		}
+	}
+	return -1
 }
 
 // Logits say which token comes next.

@@ -2,7 +2,6 @@ package slotworker
 
 import (
 	"context"
-	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -76,6 +75,9 @@ func (r *resident) generate(ctx context.Context, req shared.GenerateRequest, arr
 	q.stamps.preparing = time.Now()
 	var err error
 	if q.prompt, err = r.promptTokens(ctx, req); err != nil {
+		return shared.Result{}, err
+	}
+	if q.grammar, err = r.guide(req); err != nil {
 		return shared.Result{}, err
 	}
 	if q.sampler, err = r.model.NewSampler(req.Sampling, q.prompt); err != nil {
@@ -154,6 +156,8 @@ func checkRequest(req shared.GenerateRequest) error {
 		return invalid("deadline", "the deadline cannot be negative")
 	case req.TopLogprobs < 0 || req.TopLogprobs > shared.MaxTopLogprobs:
 		return invalid("top_logprobs", "top_logprobs %d is not between 0 and %d", req.TopLogprobs, shared.MaxTopLogprobs)
+	case req.Grammar != "" && req.IgnoreEOS:
+		return invalid("grammar", "grammar and ignore_eos exclude each other: a grammar says where the text ends")
 	case req.TopLogprobs > 0 && !req.Logprobs:
 		return invalid("top_logprobs", "top_logprobs needs logprobs")
 	}
@@ -166,5 +170,7 @@ func checkRequest(req shared.GenerateRequest) error {
 }
 
 func invalid(field, format string, args ...any) error {
-	return &shared.Error{Kind: shared.KindInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
+	err := shared.Errorf(shared.KindInvalid, format, args...)
+	err.Field = field
+	return err
 }

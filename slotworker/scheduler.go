@@ -321,9 +321,9 @@ func (s *scheduler) deliver(t take, decoded time.Time) {
 	if seq.answer == 0 {
 		r.stamps.prefilled = decoded
 	}
-	token := s.engine.Sample(r.sampler, t.logits)
-	if token < 0 {
-		s.release(seq, outcome{err: shared.Errorf(shared.KindEngine, "the engine could not choose a token")})
+	token, err := s.choose(r, t.logits)
+	if err != nil {
+		s.release(seq, outcome{err: err})
 		return
 	}
 	if r.logprobs && (r.ignoreEOS || !s.cfg.model.IsEOG(token)) {

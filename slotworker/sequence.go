@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/gbnf"
 	"github.com/firstframe/firstframe/slotworker/pages"
 )
 
@@ -19,7 +20,8 @@ type request struct {
 	stop      []string
 	ignoreEOS bool
 	logprobs  bool
-	top       int // alternatives in each place
+	top       int         // alternatives in each place
+	grammar   *gbnf.Guide // nil when the answer is free
 	stamps    stamps
 	box       *mailbox
 
@@ -61,7 +63,7 @@ func (s *sequence) accepted(token int32, m Model, contextTokens int) (c shared.C
 	s.unsent = append(s.unsent, token)
 	text := s.text.push(m.Piece(token, false))
 	switch {
-	case s.text.stopped:
+	case s.text.stopped, s.req.grammar != nil && s.req.grammar.Finished():
 		finish = shared.FinishStop
 	case s.answer == s.req.maxTokens, len(s.req.prompt)+s.answer >= contextTokens:
 		finish = shared.FinishLength

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/gbnf"
 )
 
 // Generate serves one request: resolve, route, lease, relay, release. It ends
@@ -71,6 +72,11 @@ func validate(req shared.GenerateRequest) error {
 		return invalid("top_logprobs", fmt.Sprintf("top_logprobs %d is not between 0 and %d", req.TopLogprobs, shared.MaxTopLogprobs))
 	case !validOnMiss(req.OnMiss):
 		return invalid("on_miss", "on_miss can be wait, pending or fail")
+	}
+	if req.Grammar != "" {
+		if _, err := gbnf.Parse(req.Grammar); err != nil {
+			return invalid("grammar", err.Error())
+		}
 	}
 	return nil
 }

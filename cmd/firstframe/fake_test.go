@@ -19,6 +19,8 @@ type fakeFrontend struct {
 	fail error
 	// asked is the latest request.
 	asked shared.GenerateRequest
+	// logprobs go out with the first text.
+	logprobs []shared.TokenLogprob
 	// watched is given to watchers, one list after the other.
 	watched []shared.SlotList
 }
@@ -119,6 +121,7 @@ func (f *fakeFrontend) Generate(ctx context.Context, req shared.GenerateRequest,
 		c := shared.Chunk{SlotID: s.SlotID, Text: text}
 		if i == 0 {
 			c.Phases = &known
+			c.Logprobs = f.logprobs
 		}
 		if err := emit(c); err != nil {
 			return shared.Result{}, &shared.Error{Op: "generate", Kind: shared.KindCancelled, Err: err}

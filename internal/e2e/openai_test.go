@@ -2,11 +2,18 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"math"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/firstframe/firstframe/internal/schematest"
 )
 
 // openAI is an unchanged client of OpenAI's on a proxy beside a server.
@@ -17,7 +24,9 @@ type openAI struct {
 
 func openAIClient(t *testing.T) *openAI {
 	t.Helper()
-	url := serve(t, twoSlots(t, sha256Q8)).proxy()
+	// One thread each: more would wait for each other on a busy machine.
+	config := strings.ReplaceAll(twoSlots(t, sha256Q8), "context { tokens = 512 }", "threads = 1\n  context { tokens = 512 }")
+	url := serve(t, config).proxy()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return &openAI{openai.NewClient(option.WithBaseURL(url+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0)), ctx}
@@ -34,6 +43,7 @@ func story(model string) openai.ChatCompletionNewParams {
 func TestOpenAIFeatures(t *testing.T) {
 	c := openAIClient(t)
 	t.Run("logprobs", c.logprobs)
+	t.Run("structured output", c.structured)
 }
 
 func (c *openAI) logprobs(t *testing.T) {
@@ -90,5 +100,45 @@ func (c *openAI) logprobs(t *testing.T) {
 	n := int(text.Usage.CompletionTokens)
 	if n == 0 || len(got.Tokens) != n || len(got.TokenLogprobs) != n || len(got.TopLogprobs) != n || got.TopLogprobs[0][got.Tokens[0]] != got.TokenLogprobs[0] {
 		t.Errorf("completion: %s", text.RawJSON())
+	}
+}
+
+// structured has the tiny model answer random schemas and another implementation
+// check the answers.
+func (c *openAI) structured(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 7))
+	for i := range 200 {
+		schema := schematest.Random(rnd)
+		ask := story("storyteller:Q8_0")
+		ask.MaxTokens, ask.Seed = openai.Int(450), openai.Int(int64(i+1))
+		ask.Temperature = openai.Float(float64(i%3) / 2)
+		ask.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
+			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "answer", Strict: openai.Bool(true), Schema: json.RawMessage(schema)},
+		}}
+		answer, err := c.Chat.Completions.New(c.ctx, ask)
+		if err != nil {
+			t.Fatalf("%v for %s", err, schema)
+		}
+		text := answer.Choices[0].Message.Content
+		if err := schematest.Validate(schema, text); err != nil || answer.Choices[0].FinishReason != "stop" {
+			t.Fatalf("%s\nanswered by %s (%s)\n%v", schema, text, answer.Choices[0].FinishReason, err)
+		}
+	}
+
+	ask := story("storyteller:Q8_0")
+	ask.MaxTokens = openai.Int(200)
+	ask.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONObject: &shared.ResponseFormatJSONObjectParam{}}
+	answer, err := c.Chat.Completions.New(c.ctx, ask)
+	if err != nil || !strings.HasPrefix(answer.Choices[0].Message.Content, "{") {
+		t.Errorf("any object: %+v, %v", answer, err)
+	}
+
+	ask.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
+		JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "answer", Schema: json.RawMessage(`{"type":"array","uniqueItems":true}`)},
+	}}
+	_, err = c.Chat.Completions.New(c.ctx, ask)
+	var apiErr *openai.Error
+	if !errors.As(err, &apiErr) || apiErr.StatusCode != 400 || !strings.Contains(apiErr.Message, "uniqueItems") {
+		t.Errorf("a schema that cannot be honoured: %v", err)
 	}
 }

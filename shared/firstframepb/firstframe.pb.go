@@ -1492,6 +1492,7 @@ type GenerateRequest struct {
 	DeadlineNs    int64                  `protobuf:"varint,12,opt,name=deadline_ns,json=deadlineNs,proto3" json:"deadline_ns,omitempty"`
 	Logprobs      bool                   `protobuf:"varint,13,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
 	TopLogprobs   int32                  `protobuf:"varint,14,opt,name=top_logprobs,json=topLogprobs,proto3" json:"top_logprobs,omitempty"`
+	Grammar       string                 `protobuf:"bytes,15,opt,name=grammar,proto3" json:"grammar,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1622,6 +1623,13 @@ func (x *GenerateRequest) GetTopLogprobs() int32 {
 		return x.TopLogprobs
 	}
 	return 0
+}
+
+func (x *GenerateRequest) GetGrammar() string {
+	if x != nil {
+		return x.Grammar
+	}
+	return ""
 }
 
 type Phases struct {
@@ -3874,7 +3882,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x11frequency_penalty\x18\t \x01(\x02R\x10frequencyPenalty\x127\n" +
 	"\n" +
 	"logit_bias\x18\n" +
-	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\x94\x04\n" +
+	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\xae\x04\n" +
 	"\x0fGenerateRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12<\n" +
@@ -3894,7 +3902,8 @@ const file_firstframe_proto_rawDesc = "" +
 	"\vdeadline_ns\x18\f \x01(\x03R\n" +
 	"deadlineNs\x12\x1a\n" +
 	"\blogprobs\x18\r \x01(\bR\blogprobs\x12!\n" +
-	"\ftop_logprobs\x18\x0e \x01(\x05R\vtopLogprobs\"\xb6\x02\n" +
+	"\ftop_logprobs\x18\x0e \x01(\x05R\vtopLogprobs\x12\x18\n" +
+	"\agrammar\x18\x0f \x01(\tR\agrammar\"\xb6\x02\n" +
 	"\x06Phases\x12\x19\n" +
 	"\broute_ns\x18\x01 \x01(\x03R\arouteNs\x12\x19\n" +
 	"\bqueue_ns\x18\x02 \x01(\x03R\aqueueNs\x12,\n" +

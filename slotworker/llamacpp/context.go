@@ -38,6 +38,8 @@ type Context struct {
 	sequences int
 	outputs   int
 	logits    []bool // which rows of the last Decode have logits
+
+	candidates []llama.TokenData // of one SampleAmong
 }
 
 var _ slotworker.Context = (*Context)(nil)

@@ -92,11 +92,21 @@ func (c *Context) Logits(row int) []float32 {
 // Sample chooses a token for one row and accepts it. It gives -1 for a row that
 // has no logits, and for a sampler of another model.
 func (c *Context) Sample(s slotworker.Sampler, row int) int32 {
-	own, ok := s.(*Sampler)
-	if !ok || own.model != c.model || own.chain == 0 || row < 0 || row >= len(c.logits) || !c.logits[row] {
+	own := c.sampler(s, row)
+	if own == nil {
 		return llama.TokenNull
 	}
 	return int32(llama.SamplerSample(own.chain, c.handle, int32(row)))
+}
+
+// sampler is the one to use for a row, nil when the row has no logits or the
+// sampler is none of this model's.
+func (c *Context) sampler(s slotworker.Sampler, row int) *Sampler {
+	own, ok := s.(*Sampler)
+	if !ok || own.model != c.model || own.chain == 0 || row < 0 || row >= len(c.logits) || !c.logits[row] {
+		return nil
+	}
+	return own
 }
 
 // hasNaN adds the numbers up, since a sum with a NaN in it is one, and that is

@@ -19,20 +19,20 @@ type chatRequest struct {
 	sampling            `json:",embed"`
 	neutral             `json:",embed"`
 
-	Tools             jsontext.Value `json:"tools"`
-	ToolChoice        jsontext.Value `json:"tool_choice"`
-	ParallelToolCalls jsontext.Value `json:"parallel_tool_calls"`
-	Functions         jsontext.Value `json:"functions"`
-	FunctionCall      jsontext.Value `json:"function_call"`
-	ResponseFormat    jsontext.Value `json:"response_format"`
-	Logprobs          *bool          `json:"logprobs"`
-	TopLogprobs       *int           `json:"top_logprobs"`
-	Audio             jsontext.Value `json:"audio"`
-	Modalities        jsontext.Value `json:"modalities"`
-	Prediction        jsontext.Value `json:"prediction"`
-	ReasoningEffort   jsontext.Value `json:"reasoning_effort"`
-	Verbosity         jsontext.Value `json:"verbosity"`
-	WebSearchOptions  jsontext.Value `json:"web_search_options"`
+	Tools             jsontext.Value  `json:"tools"`
+	ToolChoice        jsontext.Value  `json:"tool_choice"`
+	ParallelToolCalls jsontext.Value  `json:"parallel_tool_calls"`
+	Functions         jsontext.Value  `json:"functions"`
+	FunctionCall      jsontext.Value  `json:"function_call"`
+	ResponseFormat    *responseFormat `json:"response_format"`
+	Logprobs          *bool           `json:"logprobs"`
+	TopLogprobs       *int            `json:"top_logprobs"`
+	Audio             jsontext.Value  `json:"audio"`
+	Modalities        jsontext.Value  `json:"modalities"`
+	Prediction        jsontext.Value  `json:"prediction"`
+	ReasoningEffort   jsontext.Value  `json:"reasoning_effort"`
+	Verbosity         jsontext.Value  `json:"verbosity"`
+	WebSearchOptions  jsontext.Value  `json:"web_search_options"`
 }
 
 // neutral holds parameters that never change an answer; they are accepted
@@ -109,19 +109,13 @@ func (r *chatRequest) check() error {
 			return badRequest("invalid_value", "messages", "messages of role %q are not supported", m.Role)
 		}
 	}
-	if r.ResponseFormat != nil {
-		_ = r.ResponseFormat.Compact() // decoded values are valid
-	}
-	if string(r.ResponseFormat) == `{"type":"text"}` {
-		r.ResponseFormat = nil
-	}
 	return unsupported(map[string]jsontext.Value{
 		"tools": r.Tools, "tool_choice": r.ToolChoice, "parallel_tool_calls": r.ParallelToolCalls,
-		"functions": r.Functions, "function_call": r.FunctionCall, "response_format": r.ResponseFormat,
+		"functions": r.Functions, "function_call": r.FunctionCall,
 		"audio": r.Audio, "modalities": r.Modalities,
 		"prediction": r.Prediction, "reasoning_effort": r.ReasoningEffort, "verbosity": r.Verbosity,
 		"web_search_options": r.WebSearchOptions,
-	}, "tools", "tool_choice", "functions", "function_call", "response_format",
+	}, "tools", "tool_choice", "functions", "function_call",
 		"audio", "modalities", "prediction", "reasoning_effort", "verbosity", "web_search_options")
 }
 
@@ -136,6 +130,9 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 	}
 	req, err := r.common(r.Model, name, limit)
 	if err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	if err := constrain(&req, r.Grammar, r.ResponseFormat); err != nil {
 		return shared.GenerateRequest{}, err
 	}
 	if err := chatLogprobsWanted(r.Logprobs, r.TopLogprobs, &req); err != nil {

@@ -42,6 +42,9 @@ func (r *completionRequest) toShared() (shared.GenerateRequest, error) {
 	if r.MaxTokens == nil {
 		req.MaxTokens = defaultCompletionTokens
 	}
+	if err := constrain(&req, r.Grammar, nil); err != nil {
+		return shared.GenerateRequest{}, err
+	}
 	if r.Logprobs != nil {
 		if err := wantLogprobs("logprobs", *r.Logprobs, &req); err != nil {
 			return shared.GenerateRequest{}, err

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/jsongrammar"
 )
 
 func TestModels(t *testing.T) {
@@ -88,6 +89,33 @@ func TestRequestReachesTheRuntime(t *testing.T) {
 	}
 }
 
+func TestFormatsBecomeGrammars(t *testing.T) {
+	seen := make(chan shared.GenerateRequest, 1)
+	c := start(t, Config{}, &fake{generate: func(ctx context.Context, r shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error) {
+		seen <- r
+		return tell("x")(ctx, r, emit)
+	}})
+	const open = `{"model":"story:Q8_0","messages":[{"role":"user","content":"hi"}],`
+	const own = `root ::= "a"`
+	for body, want := range map[string]func(string) bool{
+		open + `"response_format":{"type":"json_object"}}`: func(g string) bool { return g == jsongrammar.Object() },
+		open + `"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"const":"xyz"}}}}`: func(g string) bool {
+			return strings.Contains(g, "xyz")
+		},
+		open + `"grammar":"root ::= \"a\""}`: func(g string) bool { return g == own },
+		open + `"response_format":null}`:     func(g string) bool { return g == "" },
+	} {
+		c.chat(body)
+		if r := <-seen; !want(r.Grammar) {
+			t.Errorf("%s gives the grammar %q", body, r.Grammar)
+		}
+	}
+	c.do("POST", "/v1/completions", `{"model":"story:Q8_0","prompt":"x","grammar":"root ::= \"a\""}`)
+	if r := <-seen; r.Grammar != own {
+		t.Errorf("text completion: %q", r.Grammar)
+	}
+}
+
 func TestWrongRequestsAreNamed(t *testing.T) {
 	c := start(t, Config{MaxBody: 1 << 20}, &fake{})
 	const open = `{"model":"story:Q8_0","messages":[{"role":"user","content":"hi"}],`
@@ -97,7 +125,13 @@ func TestWrongRequestsAreNamed(t *testing.T) {
 		{open + `"logprobs":1}`, "invalid_type", "logprobs"},
 		{open + `"top_logprobs":2}`, "invalid_value", "top_logprobs"},
 		{open + `"logprobs":true,"top_logprobs":21}`, "invalid_value", "top_logprobs"},
-		{open + `"response_format":{"type":"json_object"}}`, "unsupported_parameter", "response_format"},
+		{open + `"response_format":{"type":"xml"}}`, "invalid_value", "response_format"},
+		{open + `"response_format":{"type":"json_schema","json_schema":{"name":"x"}}}`, "invalid_value", "response_format"},
+		{open + `"response_format":{"type":"json_object","json_schema":{"name":"x","schema":{}}}}`, "invalid_value", "response_format"},
+		{open + `"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"array","uniqueItems":true}}}}`, "invalid_json_schema", "response_format.json_schema.schema"},
+		{open + `"grammar":"root ::= ("}`, "invalid_value", "grammar"},
+		{open + `"grammar":"root ::= \"a\"","response_format":{"type":"json_object"}}`, "invalid_value", "grammar"},
+		{open + `"grammar":"root ::= \"a\"","ignore_eos":true}`, "invalid_value", "ignore_eos"},
 		{open + `"temperature":3}`, "invalid_value", "temperature"},
 		{open + `"temperature":"hot"}`, "invalid_type", "temperature"},
 		{open + `"max_tokens":0}`, "invalid_value", "max_tokens"},
