@@ -91,3 +91,13 @@ func (c *frontendClient) ApplyTemplate(ctx context.Context, req ApplyTemplateReq
 	m, err := c.client.ApplyTemplate(ctx, toApplyTemplate(req))
 	return m.GetPrompt(), c.fail(ctx, "apply template", err)
 }
+
+func (c *frontendClient) Detokenize(ctx context.Context, req DetokenizeRequest) (string, error) {
+	m, err := c.client.Detokenize(ctx, toDetokenize(req))
+	return m.GetText(), c.fail(ctx, "detokenize", err)
+}
+
+func (c *frontendClient) Embed(ctx context.Context, req EmbedRequest) (EmbedResult, error) {
+	m, err := c.client.Embed(ctx, toEmbed(req))
+	return fromEmbedResult(m), c.fail(ctx, "embed", err)
+}

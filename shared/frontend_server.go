@@ -66,3 +66,13 @@ func (s *frontendServer) ApplyTemplate(ctx context.Context, m *pb.ApplyTemplateR
 	prompt, err := s.impl.ApplyTemplate(ctx, fromApplyTemplate(m))
 	return reply(&pb.ApplyTemplateResult{Prompt: validText(prompt)}, err)
 }
+
+func (s *frontendServer) Detokenize(ctx context.Context, m *pb.DetokenizeRequest) (*pb.DetokenizeResult, error) {
+	text, err := s.impl.Detokenize(ctx, fromDetokenize(m))
+	return reply(&pb.DetokenizeResult{Text: validText(text)}, err)
+}
+
+func (s *frontendServer) Embed(ctx context.Context, m *pb.EmbedRequest) (*pb.EmbedResult, error) {
+	res, err := s.impl.Embed(ctx, fromEmbed(m))
+	return reply(toEmbedResult(res), err)
+}

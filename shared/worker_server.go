@@ -52,6 +52,16 @@ func (s *workerServer) ApplyTemplate(ctx context.Context, m *pb.ApplyTemplateReq
 	return reply(&pb.ApplyTemplateResult{Prompt: validText(prompt)}, err)
 }
 
+func (s *workerServer) Detokenize(ctx context.Context, m *pb.DetokenizeRequest) (*pb.DetokenizeResult, error) {
+	text, err := s.impl.Detokenize(ctx, fromDetokenize(m))
+	return reply(&pb.DetokenizeResult{Text: validText(text)}, err)
+}
+
+func (s *workerServer) Embed(ctx context.Context, m *pb.EmbedRequest) (*pb.EmbedResult, error) {
+	res, err := s.impl.Embed(ctx, fromEmbed(m))
+	return reply(toEmbedResult(res), err)
+}
+
 func (s *workerServer) Evict(ctx context.Context, m *pb.EvictWorkerRequest) (*pb.EvictWorkerResult, error) {
 	res, err := s.impl.Evict(ctx, m.GetDropHost())
 	return reply(toEvictResult(res), err)

@@ -29,15 +29,18 @@ type resident struct {
 	identity    shared.Identity
 	model       Model
 	scheduler   *scheduler
+	embedder    *embedder
 	template    *chatTemplate
 	vocab       int32
 	addsBOS     bool
+	addsSpace   bool // before the first word of a text
 	deviceBytes int64
 	words       *gbnf.Vocabulary // made by the first request with a grammar
 	wordsOnce   sync.Once
 }
 
 func (r *resident) close() {
+	r.embedder.close()
 	r.scheduler.close()
 	r.model.Close()
 }
@@ -98,6 +101,7 @@ func (w *Worker) build(ctx context.Context, host *hostBuffer, expected shared.Id
 		model.Close()
 		return nil, res, err
 	}
+	r.embedder = startEmbedder(model, r.scheduler.cfg.context, r.spec.Queue, &w.progress)
 	res.Warmup = r.scheduler.warmed
 	res.Transfer = time.Since(begin) - res.Warmup
 	begin = time.Now()

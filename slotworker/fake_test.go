@@ -63,6 +63,7 @@ type fakeModel struct {
 	tokensHook   func()           // in SeqTokens, which a bind calls
 	removeHook   func(int32) bool // false: the sequence cannot be cut
 	restoreHook  func(int) int    // how many bytes of a state are taken
+	embedHook    func(tokens []int32) []float32
 
 	samplers atomic.Int64 // samplers that were not closed
 }
@@ -232,6 +233,18 @@ func (c *fakeContext) SampleAmong(s Sampler, row int, may Allowed) int32 {
 		}
 	}
 	return -1
+}
+
+// Embedding is a vector that tells the token and its place.
+func (c *fakeContext) Embedding(row int) []float32 {
+	defer c.enter()()
+	if c.model.embedHook != nil {
+		return c.model.embedHook(c.ends[row])
+	}
+	if !c.cfg.Embeddings {
+		return nil
+	}
+	return []float32{float32(c.rows[row].Token), float32(c.rows[row].Pos), 1}
 }
 
 // Logits say which token comes next.

@@ -89,6 +89,14 @@ func (f *fakeFrontend) Resolve(_ context.Context, req shared.Requirement) (share
 	return shared.Resolution{Identity: s.Identity, SlotIDs: []string{s.SlotID}, Model: s.Model}, nil
 }
 
+func (f *fakeFrontend) Detokenize(context.Context, shared.DetokenizeRequest) (string, error) {
+	return "", shared.Errorf(shared.KindUnsupported, "not in these tests")
+}
+
+func (f *fakeFrontend) Embed(context.Context, shared.EmbedRequest) (shared.EmbedResult, error) {
+	return shared.EmbedResult{}, shared.Errorf(shared.KindUnsupported, "not in these tests")
+}
+
 func (f *fakeFrontend) Generate(ctx context.Context, req shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error) {
 	f.asked = req
 	name := req.Requirement.SlotID

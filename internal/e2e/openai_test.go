@@ -43,6 +43,7 @@ func story(model string) openai.ChatCompletionNewParams {
 func TestOpenAIFeatures(t *testing.T) {
 	c := openAIClient(t)
 	t.Run("logprobs", c.logprobs)
+	t.Run("embeddings", c.embeddings)
 	t.Run("structured output", c.structured)
 }
 
@@ -140,5 +141,36 @@ func (c *openAI) structured(t *testing.T) {
 	var apiErr *openai.Error
 	if !errors.As(err, &apiErr) || apiErr.StatusCode != 400 || !strings.Contains(apiErr.Message, "uniqueItems") {
 		t.Errorf("a schema that cannot be honoured: %v", err)
+	}
+}
+
+func (c *openAI) embeddings(t *testing.T) {
+	params := openai.EmbeddingNewParams{
+		Model: "storyteller:F16",
+		Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"The fox is red.", "What is a slot?"}},
+	}
+	whole, err := c.Embeddings.New(c.ctx, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(whole.Data) != 2 || whole.Data[1].Index != 1 || whole.Model != params.Model || whole.Usage.PromptTokens == 0 {
+		t.Errorf("%s", whole.RawJSON())
+	}
+	var square float64
+	for _, x := range whole.Data[0].Embedding {
+		square += x * x
+	}
+	if math.Abs(square-1) > 1e-4 {
+		t.Errorf("a vector of %d has length %v", len(whole.Data[0].Embedding), math.Sqrt(square))
+	}
+	params.EncodingFormat = openai.EmbeddingNewParamsEncodingFormatBase64
+	packed, err := c.Embeddings.New(c.ctx, params, option.WithJSONSet("user", "u"))
+	if err != nil || !strings.Contains(packed.RawJSON(), `"embedding":"`) {
+		t.Errorf("packed: %v", err)
+	}
+	params.Dimensions = openai.Int(8)
+	var apiErr *openai.Error
+	if _, err := c.Embeddings.New(c.ctx, params); !errors.As(err, &apiErr) || apiErr.StatusCode != 400 || apiErr.Param != "dimensions" {
+		t.Errorf("dimensions: %v", err)
 	}
 }

@@ -2416,6 +2416,366 @@ func (x *TokenizeResult) GetTokens() []int32 {
 	return nil
 }
 
+type DetokenizeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requirement   *Requirement           `protobuf:"bytes,1,opt,name=requirement,proto3" json:"requirement,omitempty"`
+	Identity      *Identity              `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	Tokens        []int32                `protobuf:"varint,3,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetokenizeRequest) Reset() {
+	*x = DetokenizeRequest{}
+	mi := &file_firstframe_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetokenizeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetokenizeRequest) ProtoMessage() {}
+
+func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetokenizeRequest.ProtoReflect.Descriptor instead.
+func (*DetokenizeRequest) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *DetokenizeRequest) GetRequirement() *Requirement {
+	if x != nil {
+		return x.Requirement
+	}
+	return nil
+}
+
+func (x *DetokenizeRequest) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *DetokenizeRequest) GetTokens() []int32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+type DetokenizeResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetokenizeResult) Reset() {
+	*x = DetokenizeResult{}
+	mi := &file_firstframe_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetokenizeResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetokenizeResult) ProtoMessage() {}
+
+func (x *DetokenizeResult) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetokenizeResult.ProtoReflect.Descriptor instead.
+func (*DetokenizeResult) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *DetokenizeResult) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type EmbedInput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Tokens        []int32                `protobuf:"varint,2,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmbedInput) Reset() {
+	*x = EmbedInput{}
+	mi := &file_firstframe_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmbedInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmbedInput) ProtoMessage() {}
+
+func (x *EmbedInput) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmbedInput.ProtoReflect.Descriptor instead.
+func (*EmbedInput) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *EmbedInput) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *EmbedInput) GetTokens() []int32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+type EmbedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requirement   *Requirement           `protobuf:"bytes,1,opt,name=requirement,proto3" json:"requirement,omitempty"`
+	Identity      *Identity              `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	Inputs        []*EmbedInput          `protobuf:"bytes,3,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	OnMiss        string                 `protobuf:"bytes,4,opt,name=on_miss,json=onMiss,proto3" json:"on_miss,omitempty"`
+	DeadlineNs    int64                  `protobuf:"varint,5,opt,name=deadline_ns,json=deadlineNs,proto3" json:"deadline_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmbedRequest) Reset() {
+	*x = EmbedRequest{}
+	mi := &file_firstframe_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmbedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmbedRequest) ProtoMessage() {}
+
+func (x *EmbedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmbedRequest.ProtoReflect.Descriptor instead.
+func (*EmbedRequest) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *EmbedRequest) GetRequirement() *Requirement {
+	if x != nil {
+		return x.Requirement
+	}
+	return nil
+}
+
+func (x *EmbedRequest) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *EmbedRequest) GetInputs() []*EmbedInput {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *EmbedRequest) GetOnMiss() string {
+	if x != nil {
+		return x.OnMiss
+	}
+	return ""
+}
+
+func (x *EmbedRequest) GetDeadlineNs() int64 {
+	if x != nil {
+		return x.DeadlineNs
+	}
+	return 0
+}
+
+type Vector struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []float32              `protobuf:"fixed32,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Vector) Reset() {
+	*x = Vector{}
+	mi := &file_firstframe_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Vector) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Vector) ProtoMessage() {}
+
+func (x *Vector) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Vector.ProtoReflect.Descriptor instead.
+func (*Vector) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Vector) GetValues() []float32 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+type EmbedResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SlotId        string                 `protobuf:"bytes,1,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Identity      *Identity              `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	Vectors       []*Vector              `protobuf:"bytes,4,rep,name=vectors,proto3" json:"vectors,omitempty"`
+	Pooling       string                 `protobuf:"bytes,5,opt,name=pooling,proto3" json:"pooling,omitempty"`
+	PromptTokens  int32                  `protobuf:"varint,6,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmbedResult) Reset() {
+	*x = EmbedResult{}
+	mi := &file_firstframe_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmbedResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmbedResult) ProtoMessage() {}
+
+func (x *EmbedResult) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmbedResult.ProtoReflect.Descriptor instead.
+func (*EmbedResult) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *EmbedResult) GetSlotId() string {
+	if x != nil {
+		return x.SlotId
+	}
+	return ""
+}
+
+func (x *EmbedResult) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *EmbedResult) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *EmbedResult) GetVectors() []*Vector {
+	if x != nil {
+		return x.Vectors
+	}
+	return nil
+}
+
+func (x *EmbedResult) GetPooling() string {
+	if x != nil {
+		return x.Pooling
+	}
+	return ""
+}
+
+func (x *EmbedResult) GetPromptTokens() int32 {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return 0
+}
+
 type ApplyTemplateRequest struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	Requirement         *Requirement           `protobuf:"bytes,1,opt,name=requirement,proto3" json:"requirement,omitempty"`
@@ -2428,7 +2788,7 @@ type ApplyTemplateRequest struct {
 
 func (x *ApplyTemplateRequest) Reset() {
 	*x = ApplyTemplateRequest{}
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2800,7 @@ func (x *ApplyTemplateRequest) String() string {
 func (*ApplyTemplateRequest) ProtoMessage() {}
 
 func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2813,7 @@ func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateRequest.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{29}
+	return file_firstframe_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ApplyTemplateRequest) GetRequirement() *Requirement {
@@ -2493,7 +2853,7 @@ type ApplyTemplateResult struct {
 
 func (x *ApplyTemplateResult) Reset() {
 	*x = ApplyTemplateResult{}
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2505,7 +2865,7 @@ func (x *ApplyTemplateResult) String() string {
 func (*ApplyTemplateResult) ProtoMessage() {}
 
 func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2518,7 +2878,7 @@ func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateResult.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{30}
+	return file_firstframe_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ApplyTemplateResult) GetPrompt() string {
@@ -2537,7 +2897,7 @@ type EvictWorkerRequest struct {
 
 func (x *EvictWorkerRequest) Reset() {
 	*x = EvictWorkerRequest{}
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2909,7 @@ func (x *EvictWorkerRequest) String() string {
 func (*EvictWorkerRequest) ProtoMessage() {}
 
 func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2922,7 @@ func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerRequest.ProtoReflect.Descriptor instead.
 func (*EvictWorkerRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{31}
+	return file_firstframe_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *EvictWorkerRequest) GetDropHost() bool {
@@ -2582,7 +2942,7 @@ type EvictWorkerResult struct {
 
 func (x *EvictWorkerResult) Reset() {
 	*x = EvictWorkerResult{}
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2954,7 @@ func (x *EvictWorkerResult) String() string {
 func (*EvictWorkerResult) ProtoMessage() {}
 
 func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2967,7 @@ func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerResult.ProtoReflect.Descriptor instead.
 func (*EvictWorkerResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{32}
+	return file_firstframe_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *EvictWorkerResult) GetDeviceBytesFreed() int64 {
@@ -2633,7 +2993,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +3005,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +3018,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{33}
+	return file_firstframe_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DrainRequest) GetDeadlineNs() int64 {
@@ -2677,7 +3037,7 @@ type DrainResult struct {
 
 func (x *DrainResult) Reset() {
 	*x = DrainResult{}
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +3049,7 @@ func (x *DrainResult) String() string {
 func (*DrainResult) ProtoMessage() {}
 
 func (x *DrainResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +3062,7 @@ func (x *DrainResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResult.ProtoReflect.Descriptor instead.
 func (*DrainResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{34}
+	return file_firstframe_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DrainResult) GetCancelled() int32 {
@@ -2720,7 +3080,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +3092,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +3105,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{35}
+	return file_firstframe_proto_rawDescGZIP(), []int{41}
 }
 
 type HeartbeatResult struct {
@@ -2759,7 +3119,7 @@ type HeartbeatResult struct {
 
 func (x *HeartbeatResult) Reset() {
 	*x = HeartbeatResult{}
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +3131,7 @@ func (x *HeartbeatResult) String() string {
 func (*HeartbeatResult) ProtoMessage() {}
 
 func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +3144,7 @@ func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResult.ProtoReflect.Descriptor instead.
 func (*HeartbeatResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{36}
+	return file_firstframe_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *HeartbeatResult) GetProgress() uint64 {
@@ -2816,7 +3176,7 @@ type WorkerStatusRequest struct {
 
 func (x *WorkerStatusRequest) Reset() {
 	*x = WorkerStatusRequest{}
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +3188,7 @@ func (x *WorkerStatusRequest) String() string {
 func (*WorkerStatusRequest) ProtoMessage() {}
 
 func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +3201,7 @@ func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatusRequest.ProtoReflect.Descriptor instead.
 func (*WorkerStatusRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{37}
+	return file_firstframe_proto_rawDescGZIP(), []int{43}
 }
 
 type WorkerStatus struct {
@@ -2863,7 +3223,7 @@ type WorkerStatus struct {
 
 func (x *WorkerStatus) Reset() {
 	*x = WorkerStatus{}
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +3235,7 @@ func (x *WorkerStatus) String() string {
 func (*WorkerStatus) ProtoMessage() {}
 
 func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +3248,7 @@ func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatus.ProtoReflect.Descriptor instead.
 func (*WorkerStatus) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{38}
+	return file_firstframe_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WorkerStatus) GetSlotId() string {
@@ -2978,7 +3338,7 @@ type PageTier struct {
 
 func (x *PageTier) Reset() {
 	*x = PageTier{}
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3350,7 @@ func (x *PageTier) String() string {
 func (*PageTier) ProtoMessage() {}
 
 func (x *PageTier) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3363,7 @@ func (x *PageTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageTier.ProtoReflect.Descriptor instead.
 func (*PageTier) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{39}
+	return file_firstframe_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PageTier) GetPages() int64 {
@@ -3038,7 +3398,7 @@ type PageStats struct {
 
 func (x *PageStats) Reset() {
 	*x = PageStats{}
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3050,7 +3410,7 @@ func (x *PageStats) String() string {
 func (*PageStats) ProtoMessage() {}
 
 func (x *PageStats) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3063,7 +3423,7 @@ func (x *PageStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageStats.ProtoReflect.Descriptor instead.
 func (*PageStats) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{40}
+	return file_firstframe_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PageStats) GetOff() string {
@@ -3142,7 +3502,7 @@ type SlotLoad struct {
 
 func (x *SlotLoad) Reset() {
 	*x = SlotLoad{}
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3154,7 +3514,7 @@ func (x *SlotLoad) String() string {
 func (*SlotLoad) ProtoMessage() {}
 
 func (x *SlotLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3167,7 +3527,7 @@ func (x *SlotLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotLoad.ProtoReflect.Descriptor instead.
 func (*SlotLoad) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{41}
+	return file_firstframe_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SlotLoad) GetSequencesRunning() int32 {
@@ -3213,7 +3573,7 @@ type ListSlotsRequest struct {
 
 func (x *ListSlotsRequest) Reset() {
 	*x = ListSlotsRequest{}
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3225,7 +3585,7 @@ func (x *ListSlotsRequest) String() string {
 func (*ListSlotsRequest) ProtoMessage() {}
 
 func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3238,7 +3598,7 @@ func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSlotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSlotsRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{42}
+	return file_firstframe_proto_rawDescGZIP(), []int{48}
 }
 
 type SlotInfo struct {
@@ -3273,7 +3633,7 @@ type SlotInfo struct {
 
 func (x *SlotInfo) Reset() {
 	*x = SlotInfo{}
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +3645,7 @@ func (x *SlotInfo) String() string {
 func (*SlotInfo) ProtoMessage() {}
 
 func (x *SlotInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +3658,7 @@ func (x *SlotInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotInfo.ProtoReflect.Descriptor instead.
 func (*SlotInfo) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{43}
+	return file_firstframe_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SlotInfo) GetSlotId() string {
@@ -3480,7 +3840,7 @@ type SlotList struct {
 
 func (x *SlotList) Reset() {
 	*x = SlotList{}
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3492,7 +3852,7 @@ func (x *SlotList) String() string {
 func (*SlotList) ProtoMessage() {}
 
 func (x *SlotList) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3505,7 +3865,7 @@ func (x *SlotList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotList.ProtoReflect.Descriptor instead.
 func (*SlotList) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{44}
+	return file_firstframe_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SlotList) GetSlots() []*SlotInfo {
@@ -3531,7 +3891,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +3903,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +3916,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{45}
+	return file_firstframe_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PrepareRequest) GetSlotId() string {
@@ -3579,7 +3939,7 @@ type PrepareReply struct {
 
 func (x *PrepareReply) Reset() {
 	*x = PrepareReply{}
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3591,7 +3951,7 @@ func (x *PrepareReply) String() string {
 func (*PrepareReply) ProtoMessage() {}
 
 func (x *PrepareReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3604,7 +3964,7 @@ func (x *PrepareReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareReply.ProtoReflect.Descriptor instead.
 func (*PrepareReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{46}
+	return file_firstframe_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PrepareReply) GetItem() isPrepareReply_Item {
@@ -3658,7 +4018,7 @@ type EvictSlotRequest struct {
 
 func (x *EvictSlotRequest) Reset() {
 	*x = EvictSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[47]
+	mi := &file_firstframe_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3670,7 +4030,7 @@ func (x *EvictSlotRequest) String() string {
 func (*EvictSlotRequest) ProtoMessage() {}
 
 func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[47]
+	mi := &file_firstframe_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3683,7 +4043,7 @@ func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictSlotRequest.ProtoReflect.Descriptor instead.
 func (*EvictSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{47}
+	return file_firstframe_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *EvictSlotRequest) GetSlotId() string {
@@ -3709,7 +4069,7 @@ type RestartSlotRequest struct {
 
 func (x *RestartSlotRequest) Reset() {
 	*x = RestartSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[48]
+	mi := &file_firstframe_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3721,7 +4081,7 @@ func (x *RestartSlotRequest) String() string {
 func (*RestartSlotRequest) ProtoMessage() {}
 
 func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[48]
+	mi := &file_firstframe_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3734,7 +4094,7 @@ func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSlotRequest.ProtoReflect.Descriptor instead.
 func (*RestartSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{48}
+	return file_firstframe_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RestartSlotRequest) GetSlotId() string {
@@ -3972,7 +4332,33 @@ const file_firstframe_proto_rawDesc = "" +
 	"addSpecial\x12#\n" +
 	"\rparse_special\x18\x05 \x01(\bR\fparseSpecial\"(\n" +
 	"\x0eTokenizeResult\x12\x16\n" +
-	"\x06tokens\x18\x01 \x03(\x05R\x06tokens\"\xf1\x01\n" +
+	"\x06tokens\x18\x01 \x03(\x05R\x06tokens\"\x9e\x01\n" +
+	"\x11DetokenizeRequest\x12<\n" +
+	"\vrequirement\x18\x01 \x01(\v2\x1a.firstframe.v1.RequirementR\vrequirement\x123\n" +
+	"\bidentity\x18\x02 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x12\x16\n" +
+	"\x06tokens\x18\x03 \x03(\x05R\x06tokens\"&\n" +
+	"\x10DetokenizeResult\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"8\n" +
+	"\n" +
+	"EmbedInput\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x16\n" +
+	"\x06tokens\x18\x02 \x03(\x05R\x06tokens\"\xee\x01\n" +
+	"\fEmbedRequest\x12<\n" +
+	"\vrequirement\x18\x01 \x01(\v2\x1a.firstframe.v1.RequirementR\vrequirement\x123\n" +
+	"\bidentity\x18\x02 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x121\n" +
+	"\x06inputs\x18\x03 \x03(\v2\x19.firstframe.v1.EmbedInputR\x06inputs\x12\x17\n" +
+	"\aon_miss\x18\x04 \x01(\tR\x06onMiss\x12\x1f\n" +
+	"\vdeadline_ns\x18\x05 \x01(\x03R\n" +
+	"deadlineNs\" \n" +
+	"\x06Vector\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\x02R\x06values\"\xe1\x01\n" +
+	"\vEmbedResult\x12\x17\n" +
+	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x123\n" +
+	"\bidentity\x18\x03 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x12/\n" +
+	"\avectors\x18\x04 \x03(\v2\x15.firstframe.v1.VectorR\avectors\x12\x18\n" +
+	"\apooling\x18\x05 \x01(\tR\apooling\x12#\n" +
+	"\rprompt_tokens\x18\x06 \x01(\x05R\fpromptTokens\"\xf1\x01\n" +
 	"\x14ApplyTemplateRequest\x12<\n" +
 	"\vrequirement\x18\x01 \x01(\v2\x1a.firstframe.v1.RequirementR\vrequirement\x123\n" +
 	"\bidentity\x18\x02 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x122\n" +
@@ -4079,7 +4465,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x1b\n" +
 	"\tdrop_host\x18\x02 \x01(\bR\bdropHost\"-\n" +
 	"\x12RestartSlotRequest\x12\x17\n" +
-	"\aslot_id\x18\x01 \x01(\tR\x06slotId2\x84\x06\n" +
+	"\aslot_id\x18\x01 \x01(\tR\x06slotId2\x97\a\n" +
 	"\n" +
 	"SlotWorker\x12E\n" +
 	"\bDescribe\x12\x1e.firstframe.v1.DescribeRequest\x1a\x19.firstframe.v1.WorkerInfo\x12J\n" +
@@ -4087,11 +4473,14 @@ const file_firstframe_proto_rawDesc = "" +
 	"\bActivate\x12\x1e.firstframe.v1.ActivateRequest\x1a\x1d.firstframe.v1.ActivateResult\x12J\n" +
 	"\bGenerate\x12\x1e.firstframe.v1.GenerateRequest\x1a\x1c.firstframe.v1.GenerateReply0\x01\x12I\n" +
 	"\bTokenize\x12\x1e.firstframe.v1.TokenizeRequest\x1a\x1d.firstframe.v1.TokenizeResult\x12X\n" +
-	"\rApplyTemplate\x12#.firstframe.v1.ApplyTemplateRequest\x1a\".firstframe.v1.ApplyTemplateResult\x12L\n" +
+	"\rApplyTemplate\x12#.firstframe.v1.ApplyTemplateRequest\x1a\".firstframe.v1.ApplyTemplateResult\x12O\n" +
+	"\n" +
+	"Detokenize\x12 .firstframe.v1.DetokenizeRequest\x1a\x1f.firstframe.v1.DetokenizeResult\x12@\n" +
+	"\x05Embed\x12\x1b.firstframe.v1.EmbedRequest\x1a\x1a.firstframe.v1.EmbedResult\x12L\n" +
 	"\x05Evict\x12!.firstframe.v1.EvictWorkerRequest\x1a .firstframe.v1.EvictWorkerResult\x12@\n" +
 	"\x05Drain\x12\x1b.firstframe.v1.DrainRequest\x1a\x1a.firstframe.v1.DrainResult\x12L\n" +
 	"\tHeartbeat\x12\x1f.firstframe.v1.HeartbeatRequest\x1a\x1e.firstframe.v1.HeartbeatResult\x12I\n" +
-	"\x06Status\x12\".firstframe.v1.WorkerStatusRequest\x1a\x1b.firstframe.v1.WorkerStatus2\xa3\x05\n" +
+	"\x06Status\x12\".firstframe.v1.WorkerStatusRequest\x1a\x1b.firstframe.v1.WorkerStatus2\xb6\x06\n" +
 	"\n" +
 	"Supervisor\x12E\n" +
 	"\tListSlots\x12\x1f.firstframe.v1.ListSlotsRequest\x1a\x17.firstframe.v1.SlotList\x12H\n" +
@@ -4103,7 +4492,10 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x05Evict\x12\x1f.firstframe.v1.EvictSlotRequest\x1a\x17.firstframe.v1.SlotInfo\x12E\n" +
 	"\aRestart\x12!.firstframe.v1.RestartSlotRequest\x1a\x17.firstframe.v1.SlotInfo\x12I\n" +
 	"\bTokenize\x12\x1e.firstframe.v1.TokenizeRequest\x1a\x1d.firstframe.v1.TokenizeResult\x12X\n" +
-	"\rApplyTemplate\x12#.firstframe.v1.ApplyTemplateRequest\x1a\".firstframe.v1.ApplyTemplateResultB6Z4github.com/firstframe/firstframe/shared/firstframepbb\x06proto3"
+	"\rApplyTemplate\x12#.firstframe.v1.ApplyTemplateRequest\x1a\".firstframe.v1.ApplyTemplateResult\x12O\n" +
+	"\n" +
+	"Detokenize\x12 .firstframe.v1.DetokenizeRequest\x1a\x1f.firstframe.v1.DetokenizeResult\x12@\n" +
+	"\x05Embed\x12\x1b.firstframe.v1.EmbedRequest\x1a\x1a.firstframe.v1.EmbedResultB6Z4github.com/firstframe/firstframe/shared/firstframepbb\x06proto3"
 
 var (
 	file_firstframe_proto_rawDescOnce sync.Once
@@ -4117,7 +4509,7 @@ func file_firstframe_proto_rawDescGZIP() []byte {
 	return file_firstframe_proto_rawDescData
 }
 
-var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_firstframe_proto_goTypes = []any{
 	(*Identity)(nil),             // 0: firstframe.v1.Identity
 	(*Candidate)(nil),            // 1: firstframe.v1.Candidate
@@ -4148,28 +4540,34 @@ var file_firstframe_proto_goTypes = []any{
 	(*GenerateReply)(nil),        // 26: firstframe.v1.GenerateReply
 	(*TokenizeRequest)(nil),      // 27: firstframe.v1.TokenizeRequest
 	(*TokenizeResult)(nil),       // 28: firstframe.v1.TokenizeResult
-	(*ApplyTemplateRequest)(nil), // 29: firstframe.v1.ApplyTemplateRequest
-	(*ApplyTemplateResult)(nil),  // 30: firstframe.v1.ApplyTemplateResult
-	(*EvictWorkerRequest)(nil),   // 31: firstframe.v1.EvictWorkerRequest
-	(*EvictWorkerResult)(nil),    // 32: firstframe.v1.EvictWorkerResult
-	(*DrainRequest)(nil),         // 33: firstframe.v1.DrainRequest
-	(*DrainResult)(nil),          // 34: firstframe.v1.DrainResult
-	(*HeartbeatRequest)(nil),     // 35: firstframe.v1.HeartbeatRequest
-	(*HeartbeatResult)(nil),      // 36: firstframe.v1.HeartbeatResult
-	(*WorkerStatusRequest)(nil),  // 37: firstframe.v1.WorkerStatusRequest
-	(*WorkerStatus)(nil),         // 38: firstframe.v1.WorkerStatus
-	(*PageTier)(nil),             // 39: firstframe.v1.PageTier
-	(*PageStats)(nil),            // 40: firstframe.v1.PageStats
-	(*SlotLoad)(nil),             // 41: firstframe.v1.SlotLoad
-	(*ListSlotsRequest)(nil),     // 42: firstframe.v1.ListSlotsRequest
-	(*SlotInfo)(nil),             // 43: firstframe.v1.SlotInfo
-	(*SlotList)(nil),             // 44: firstframe.v1.SlotList
-	(*PrepareRequest)(nil),       // 45: firstframe.v1.PrepareRequest
-	(*PrepareReply)(nil),         // 46: firstframe.v1.PrepareReply
-	(*EvictSlotRequest)(nil),     // 47: firstframe.v1.EvictSlotRequest
-	(*RestartSlotRequest)(nil),   // 48: firstframe.v1.RestartSlotRequest
-	nil,                          // 49: firstframe.v1.PageStats.MissTokensEntry
-	nil,                          // 50: firstframe.v1.SlotList.AliasesEntry
+	(*DetokenizeRequest)(nil),    // 29: firstframe.v1.DetokenizeRequest
+	(*DetokenizeResult)(nil),     // 30: firstframe.v1.DetokenizeResult
+	(*EmbedInput)(nil),           // 31: firstframe.v1.EmbedInput
+	(*EmbedRequest)(nil),         // 32: firstframe.v1.EmbedRequest
+	(*Vector)(nil),               // 33: firstframe.v1.Vector
+	(*EmbedResult)(nil),          // 34: firstframe.v1.EmbedResult
+	(*ApplyTemplateRequest)(nil), // 35: firstframe.v1.ApplyTemplateRequest
+	(*ApplyTemplateResult)(nil),  // 36: firstframe.v1.ApplyTemplateResult
+	(*EvictWorkerRequest)(nil),   // 37: firstframe.v1.EvictWorkerRequest
+	(*EvictWorkerResult)(nil),    // 38: firstframe.v1.EvictWorkerResult
+	(*DrainRequest)(nil),         // 39: firstframe.v1.DrainRequest
+	(*DrainResult)(nil),          // 40: firstframe.v1.DrainResult
+	(*HeartbeatRequest)(nil),     // 41: firstframe.v1.HeartbeatRequest
+	(*HeartbeatResult)(nil),      // 42: firstframe.v1.HeartbeatResult
+	(*WorkerStatusRequest)(nil),  // 43: firstframe.v1.WorkerStatusRequest
+	(*WorkerStatus)(nil),         // 44: firstframe.v1.WorkerStatus
+	(*PageTier)(nil),             // 45: firstframe.v1.PageTier
+	(*PageStats)(nil),            // 46: firstframe.v1.PageStats
+	(*SlotLoad)(nil),             // 47: firstframe.v1.SlotLoad
+	(*ListSlotsRequest)(nil),     // 48: firstframe.v1.ListSlotsRequest
+	(*SlotInfo)(nil),             // 49: firstframe.v1.SlotInfo
+	(*SlotList)(nil),             // 50: firstframe.v1.SlotList
+	(*PrepareRequest)(nil),       // 51: firstframe.v1.PrepareRequest
+	(*PrepareReply)(nil),         // 52: firstframe.v1.PrepareReply
+	(*EvictSlotRequest)(nil),     // 53: firstframe.v1.EvictSlotRequest
+	(*RestartSlotRequest)(nil),   // 54: firstframe.v1.RestartSlotRequest
+	nil,                          // 55: firstframe.v1.PageStats.MissTokensEntry
+	nil,                          // 56: firstframe.v1.SlotList.AliasesEntry
 }
 var file_firstframe_proto_depIdxs = []int32{
 	0,  // 0: firstframe.v1.Candidate.identity:type_name -> firstframe.v1.Identity
@@ -4199,66 +4597,81 @@ var file_firstframe_proto_depIdxs = []int32{
 	25, // 24: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
 	13, // 25: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
 	0,  // 26: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	13, // 27: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 28: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
-	15, // 29: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
-	0,  // 30: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
-	40, // 31: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
-	39, // 32: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
-	39, // 33: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
-	39, // 34: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
-	49, // 35: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
-	40, // 36: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
-	0,  // 37: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
-	7,  // 38: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
-	41, // 39: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
-	43, // 40: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
-	50, // 41: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
-	7,  // 42: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
-	43, // 43: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
-	5,  // 44: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
-	8,  // 45: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
-	11, // 46: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
-	18, // 47: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
-	27, // 48: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	29, // 49: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	31, // 50: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
-	33, // 51: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
-	35, // 52: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
-	37, // 53: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
-	42, // 54: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
-	42, // 55: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
-	13, // 56: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
-	18, // 57: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
-	45, // 58: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
-	47, // 59: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
-	48, // 60: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
-	27, // 61: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	29, // 62: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	6,  // 63: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
-	9,  // 64: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
-	12, // 65: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
-	26, // 66: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
-	28, // 67: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	30, // 68: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	32, // 69: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
-	34, // 70: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
-	36, // 71: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
-	38, // 72: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
-	44, // 73: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
-	44, // 74: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
-	14, // 75: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
-	26, // 76: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
-	46, // 77: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
-	43, // 78: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
-	43, // 79: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
-	28, // 80: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	30, // 81: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	63, // [63:82] is the sub-list for method output_type
-	44, // [44:63] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	13, // 27: firstframe.v1.DetokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 28: firstframe.v1.DetokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	13, // 29: firstframe.v1.EmbedRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 30: firstframe.v1.EmbedRequest.identity:type_name -> firstframe.v1.Identity
+	31, // 31: firstframe.v1.EmbedRequest.inputs:type_name -> firstframe.v1.EmbedInput
+	0,  // 32: firstframe.v1.EmbedResult.identity:type_name -> firstframe.v1.Identity
+	33, // 33: firstframe.v1.EmbedResult.vectors:type_name -> firstframe.v1.Vector
+	13, // 34: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 35: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
+	15, // 36: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
+	0,  // 37: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
+	46, // 38: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
+	45, // 39: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
+	45, // 40: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
+	45, // 41: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
+	55, // 42: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
+	46, // 43: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
+	0,  // 44: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
+	7,  // 45: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
+	47, // 46: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
+	49, // 47: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
+	56, // 48: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
+	7,  // 49: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
+	49, // 50: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
+	5,  // 51: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
+	8,  // 52: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
+	11, // 53: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
+	18, // 54: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
+	27, // 55: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	35, // 56: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	29, // 57: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	32, // 58: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
+	37, // 59: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
+	39, // 60: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
+	41, // 61: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
+	43, // 62: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
+	48, // 63: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
+	48, // 64: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
+	13, // 65: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
+	18, // 66: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
+	51, // 67: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
+	53, // 68: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
+	54, // 69: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
+	27, // 70: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	35, // 71: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	29, // 72: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	32, // 73: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
+	6,  // 74: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
+	9,  // 75: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
+	12, // 76: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
+	26, // 77: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
+	28, // 78: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	36, // 79: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	30, // 80: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	34, // 81: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
+	38, // 82: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
+	40, // 83: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
+	42, // 84: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
+	44, // 85: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
+	50, // 86: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
+	50, // 87: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
+	14, // 88: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
+	26, // 89: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
+	52, // 90: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
+	49, // 91: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
+	49, // 92: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
+	28, // 93: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	36, // 94: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	30, // 95: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	34, // 96: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
+	74, // [74:97] is the sub-list for method output_type
+	51, // [51:74] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_firstframe_proto_init() }
@@ -4275,7 +4688,7 @@ func file_firstframe_proto_init() {
 		(*GenerateReply_Chunk)(nil),
 		(*GenerateReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[46].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[52].OneofWrappers = []any{
 		(*PrepareReply_Progress)(nil),
 		(*PrepareReply_Slot)(nil),
 	}
@@ -4285,7 +4698,7 @@ func file_firstframe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_firstframe_proto_rawDesc), len(file_firstframe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   51,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

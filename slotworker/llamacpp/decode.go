@@ -89,6 +89,19 @@ func (c *Context) Logits(row int) []float32 {
 	return logits
 }
 
+// Embedding is the vector of one row of the last Decode, in the library's memory
+// and valid until the next one.
+func (c *Context) Embedding(row int) []float32 {
+	if !c.embeds || row < 0 || row >= len(c.logits) || !c.logits[row] {
+		return nil
+	}
+	vector, err := llama.GetEmbeddingsIth(c.handle, int32(row), int32(c.model.info.Embedding))
+	if err != nil {
+		return nil
+	}
+	return vector
+}
+
 // Sample chooses a token for one row and accepts it. It gives -1 for a row that
 // has no logits, and for a sampler of another model.
 func (c *Context) Sample(s slotworker.Sampler, row int) int32 {
