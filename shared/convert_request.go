@@ -9,7 +9,9 @@ import (
 func toMessages(in []Message) []*pb.Message {
 	var out []*pb.Message
 	for _, m := range in {
-		out = append(out, &pb.Message{Role: m.Role, Content: m.Content})
+		out = append(out, &pb.Message{
+			Role: m.Role, Content: m.Content, ToolCalls: toToolCalls(m.ToolCalls), ToolCallId: m.ToolCallID,
+		})
 	}
 	return out
 }
@@ -17,7 +19,9 @@ func toMessages(in []Message) []*pb.Message {
 func fromMessages(in []*pb.Message) []Message {
 	var out []Message
 	for _, m := range in {
-		out = append(out, Message{Role: m.GetRole(), Content: m.GetContent()})
+		out = append(out, Message{
+			Role: m.GetRole(), Content: m.GetContent(), ToolCalls: fromToolCalls(m.GetToolCalls()), ToolCallID: m.GetToolCallId(),
+		})
 	}
 	return out
 }
@@ -75,6 +79,10 @@ func toGenerate(r GenerateRequest) *pb.GenerateRequest {
 		Logprobs:     r.Logprobs,
 		TopLogprobs:  int32(r.TopLogprobs),
 		Grammar:      r.Grammar,
+		Tools:        toTools(r.Tools),
+		ToolChoice:   r.ToolChoice,
+		OnlyTool:     r.OnlyTool,
+		OneToolCall:  r.OneToolCall,
 	}
 }
 
@@ -95,11 +103,15 @@ func fromGenerate(m *pb.GenerateRequest) GenerateRequest {
 		Logprobs:     m.GetLogprobs(),
 		TopLogprobs:  int(m.GetTopLogprobs()),
 		Grammar:      m.GetGrammar(),
+		Tools:        fromTools(m.GetTools()),
+		ToolChoice:   m.GetToolChoice(),
+		OnlyTool:     m.GetOnlyTool(),
+		OneToolCall:  m.GetOneToolCall(),
 	}
 }
 
 func toChunk(c Chunk) *pb.Chunk {
-	m := &pb.Chunk{SlotId: c.SlotID, Text: c.Text, Tokens: c.Tokens, Logprobs: toLogprobs(c.Logprobs)}
+	m := &pb.Chunk{SlotId: c.SlotID, Text: c.Text, Tokens: c.Tokens, Logprobs: toLogprobs(c.Logprobs), ToolCalls: toToolCalls(c.ToolCalls)}
 	if c.Phases != nil {
 		m.Phases = toPhases(*c.Phases)
 	}
@@ -110,7 +122,10 @@ func toChunk(c Chunk) *pb.Chunk {
 }
 
 func fromChunk(m *pb.Chunk) Chunk {
-	c := Chunk{SlotID: m.GetSlotId(), Text: m.GetText(), Tokens: m.GetTokens(), Logprobs: fromLogprobs(m.GetLogprobs())}
+	c := Chunk{
+		SlotID: m.GetSlotId(), Text: m.GetText(), Tokens: m.GetTokens(),
+		Logprobs: fromLogprobs(m.GetLogprobs()), ToolCalls: fromToolCalls(m.GetToolCalls()),
+	}
 	if m.GetPhases() != nil {
 		p := fromPhases(m.GetPhases())
 		c.Phases = &p

@@ -154,7 +154,34 @@ type Resolution struct {
 type Message struct {
 	Role    string
 	Content string
+	// ToolCalls are what an assistant's turn asked for; a turn of role tool answers
+	// the one of ToolCallID.
+	ToolCalls  []ToolCall
+	ToolCallID string
 }
+
+// Tool is a function that the model may ask to have called.
+type Tool struct {
+	Name        string
+	Description string
+	Parameters  string // a JSON schema; empty means that there are none
+}
+
+// ToolCall is a call that the model asked for. In a stream the first piece of a
+// call has its id and name; Arguments is JSON, in pieces that follow each other.
+type ToolCall struct {
+	Index     int
+	ID        string
+	Name      string
+	Arguments string
+}
+
+// Choices of whether tools are called; a tool's own name as OnlyTool narrows
+// ToolRequired to that one.
+const (
+	ToolAuto     = "auto"
+	ToolRequired = "required"
+)
 
 // LogitBias is added to one token's logit before sampling.
 type LogitBias struct {
@@ -198,6 +225,12 @@ type GenerateRequest struct {
 	TopLogprobs int
 	// Grammar is GBNF that the whole answer has to follow; empty means none.
 	Grammar string
+	// Tools are offered to the model through its chat template. ToolChoice empty
+	// means ToolAuto. With OneToolCall an answer asks for one call at most.
+	Tools       []Tool
+	ToolChoice  string
+	OnlyTool    string
+	OneToolCall bool
 }
 
 // MaxTopLogprobs is the most alternatives that a request may ask for.
@@ -233,12 +266,18 @@ type Chunk struct {
 	// Logprobs are those of Tokens, when the request asked for them; tokens that
 	// belong to a stop string, whose text is not shown, have none.
 	Logprobs []TokenLogprob
+	// ToolCalls are pieces of calls that the model asks for.
+	ToolCalls []ToolCall
 }
+
+// HasContent says whether a client gets to see something of the chunk.
+func (c Chunk) HasContent() bool { return c.Text != "" || len(c.ToolCalls) > 0 }
 
 // Finish reasons of a Result.
 const (
 	FinishStop   = "stop"
 	FinishLength = "length"
+	FinishTools  = "tool_calls"
 )
 
 // Usage counts tokens. PromptTokens is always the whole prompt.

@@ -35,6 +35,7 @@ type resident struct {
 	addsBOS     bool
 	addsSpace   bool // before the first word of a text
 	deviceBytes int64
+	tools       *toolFormat      // nil when the chat template knows none
 	words       *gbnf.Vocabulary // made by the first request with a grammar
 	wordsOnce   sync.Once
 }

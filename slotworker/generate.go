@@ -85,6 +85,10 @@ func (r *resident) generate(ctx context.Context, req shared.GenerateRequest, arr
 	}
 	r.scheduler.fetchPages(ctx, q)
 	q.stamps.prepared = time.Now()
+	if len(req.Tools) > 0 {
+		q.piece = r.piece
+		return r.awaitCalls(q, emit)
+	}
 	return r.await(q, emit)
 }
 
@@ -120,6 +124,25 @@ func (r *resident) await(q *request, emit func(shared.Chunk) error) (shared.Resu
 			return end.result, end.err
 		}
 	}
+}
+
+// awaitCalls is await for an answer in which tools may be called.
+func (r *resident) awaitCalls(q *request, emit func(shared.Chunk) error) (shared.Result, error) {
+	parser := newToolParser(r.tools)
+	res, err := r.await(q, func(c shared.Chunk) error { return emit(parser.chunk(c)) })
+	if err != nil {
+		return res, err
+	}
+	if last := parser.end(); last.HasContent() {
+		last.SlotID = r.spec.SlotID
+		if err := emit(last); err != nil {
+			return res, shared.Errorf(shared.KindCancelled, "the answer could not be handed on: %w", err)
+		}
+	}
+	if parser.calls > 0 && res.FinishReason == shared.FinishStop {
+		res.FinishReason = shared.FinishTools
+	}
+	return res, nil
 }
 
 // greedy gives the n most likely tokens after a prompt, ends of text included.
@@ -158,6 +181,8 @@ func checkRequest(req shared.GenerateRequest) error {
 		return invalid("top_logprobs", "top_logprobs %d is not between 0 and %d", req.TopLogprobs, shared.MaxTopLogprobs)
 	case req.Grammar != "" && req.IgnoreEOS:
 		return invalid("grammar", "grammar and ignore_eos exclude each other: a grammar says where the text ends")
+	case len(req.Tools) > 0 && (req.IgnoreEOS || len(req.Messages) == 0):
+		return invalid("tools", "tools need messages, and cannot be used with ignore_eos")
 	case req.TopLogprobs > 0 && !req.Logprobs:
 		return invalid("top_logprobs", "top_logprobs needs logprobs")
 	}

@@ -5,23 +5,64 @@ import (
 	"github.com/firstframe/firstframe/shared/gbnf"
 )
 
-// guide makes what keeps an answer to its grammar; nil without one.
-func (r *resident) guide(req shared.GenerateRequest) (*gbnf.Guide, error) {
-	if req.Grammar == "" {
+// guide makes what keeps an answer to its grammar or to the tools that it may
+// call; nil when it is free.
+func (r *resident) guide(req shared.GenerateRequest) (constraint, error) {
+	switch {
+	case req.Grammar != "" && len(req.Tools) > 0:
+		return nil, invalid("grammar", "grammar and tools exclude each other")
+	case req.Grammar != "":
+		return r.follow(req.Grammar, "grammar")
+	case len(req.Tools) == 0:
 		return nil, nil
 	}
-	grammar, err := gbnf.Parse(req.Grammar)
-	if err != nil {
-		return nil, invalid("grammar", "%w", err)
+	if r.tools == nil {
+		return nil, &shared.Error{Kind: shared.KindUnsupported, Field: "tools", Message: "the model's chat template knows no tools, or calls them in a way that is not supported"}
 	}
-	r.wordsOnce.Do(func() {
-		r.words = gbnf.NewVocabulary(int(r.vocab), func(t int32) []byte { return r.model.Piece(t, false) }, r.model.IsEOG)
-	})
-	guide, err := gbnf.NewGuide(grammar, r.words)
+	whole, behind, err := r.tools.grammar(req)
 	if err != nil {
-		return nil, invalid("grammar", "%w", err)
+		return nil, err
+	}
+	switch req.ToolChoice {
+	case shared.ToolRequired:
+		return r.follow(whole, "tools")
+	case "", shared.ToolAuto:
+	default:
+		return nil, invalid("tool_choice", "tool_choice %q is not %s or %s", req.ToolChoice, shared.ToolAuto, shared.ToolRequired)
+	}
+	grammar, err := gbnf.Parse(behind)
+	if err != nil {
+		return nil, invalid("tools", "%w", err)
+	}
+	return &toolGuide{format: r.tools, words: r.vocabulary(), behind: grammar, piece: r.piece}, nil
+}
+
+func (r *resident) follow(text, field string) (constraint, error) {
+	grammar, err := gbnf.Parse(text)
+	if err != nil {
+		return nil, invalid(field, "%w", err)
+	}
+	guide, err := gbnf.NewGuide(grammar, r.vocabulary())
+	if err != nil {
+		return nil, invalid(field, "%w", err)
 	}
 	return guide, nil
+}
+
+// vocabulary is made by the first request that needs it.
+func (r *resident) vocabulary() *gbnf.Vocabulary {
+	r.wordsOnce.Do(func() { r.words = gbnf.NewVocabulary(int(r.vocab), r.piece, r.model.IsEOG) })
+	return r.words
+}
+
+// piece is a token's text. What marks calls of tools is text too, also where it
+// is a token without any.
+func (r *resident) piece(token int32) []byte {
+	piece := r.model.Piece(token, false)
+	if len(piece) == 0 && r.tools != nil && r.tools.marker != "" && string(r.model.Piece(token, true)) == r.tools.marker {
+		return []byte(r.tools.marker)
+	}
+	return piece
 }
 
 // choose samples the next token of a request. Its error ends the request.

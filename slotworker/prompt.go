@@ -22,6 +22,7 @@ func (r *resident) prepareText(host *hostBuffer) error {
 		return engineError("the engine cannot tokenize", err)
 	}
 	r.addsSpace = len(word) > 0 && bytes.HasPrefix(r.model.Piece(word[0], false), []byte(" "))
+	r.tools = detectTools(host.proof.header.ChatTemplate())
 	r.template = parseTemplate(host.proof.header.ChatTemplate(), templateTokens{
 		bos: string(r.specialPiece(r.model.BOS())),
 		eos: string(r.specialPiece(r.model.EOS())),
@@ -61,7 +62,7 @@ func (r *resident) tokens(ctx context.Context, req shared.GenerateRequest) ([]in
 		}
 		return req.PromptTokens, nil
 	case len(req.Messages) > 0:
-		text, err := r.template.render(ctx, req.Messages, true)
+		text, err := r.template.render(ctx, templateInput{messages: req.Messages, tools: req.Tools, addGenerationPrompt: true})
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +155,7 @@ func (w *Worker) ApplyTemplate(ctx context.Context, req shared.ApplyTemplateRequ
 		return "", shared.AsError(err, "apply template", w.owner.mirror.Load().slotID)
 	}
 	defer w.release()
-	text, err := r.template.render(ctx, req.Messages, req.AddGenerationPrompt)
+	text, err := r.template.render(ctx, templateInput{messages: req.Messages, addGenerationPrompt: req.AddGenerationPrompt})
 	if err != nil {
 		return "", shared.AsError(err, "apply template", r.spec.SlotID)
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
-	"github.com/firstframe/firstframe/shared/gbnf"
 	"github.com/firstframe/firstframe/slotworker/pages"
 )
 
@@ -20,8 +19,9 @@ type request struct {
 	stop      []string
 	ignoreEOS bool
 	logprobs  bool
-	top       int         // alternatives in each place
-	grammar   *gbnf.Guide // nil when the answer is free
+	top       int                // alternatives in each place
+	grammar   constraint         // nil when the answer is free
+	piece     func(int32) []byte // a token's text, when it is not the model's own
 	stamps    stamps
 	box       *mailbox
 
@@ -61,7 +61,7 @@ func (s *sequence) accepted(token int32, m Model, contextTokens int) (c shared.C
 	s.next = token
 	s.answer++
 	s.unsent = append(s.unsent, token)
-	text := s.text.push(m.Piece(token, false))
+	text := s.text.push(s.piece(token, m))
 	switch {
 	case s.text.stopped, s.req.grammar != nil && s.req.grammar.Finished():
 		finish = shared.FinishStop
@@ -72,6 +72,13 @@ func (s *sequence) accepted(token int32, m Model, contextTokens int) (c shared.C
 		text += s.text.finish()
 	}
 	return s.chunk(text, finish != ""), finish
+}
+
+func (s *sequence) piece(token int32, m Model) []byte {
+	if s.req.piece != nil {
+		return s.req.piece(token)
+	}
+	return m.Piece(token, false)
 }
 
 // chunk makes the next chunk. It is empty while there is no text, unless this

@@ -101,7 +101,7 @@ func (st *stream) send(c shared.Chunk) error {
 // phases of this process added to the worker's.
 func (st *stream) relay(l *lease, c shared.Chunk) error {
 	c.SlotID = l.slot.spec.SlotID
-	if c.Text != "" && !st.text {
+	if c.HasContent() && !st.text {
 		st.text = true
 		p := *st.phases
 		if c.Phases != nil {
@@ -109,7 +109,7 @@ func (st *stream) relay(l *lease, c shared.Chunk) error {
 		}
 		c.Phases = &p
 	}
-	if c.Text != "" || len(c.Tokens) > 0 {
+	if c.HasContent() || len(c.Tokens) > 0 {
 		st.started = true
 	}
 	return st.send(c)

@@ -26,10 +26,15 @@ func openAIClient(t *testing.T) *openAI {
 	t.Helper()
 	// One thread each: more would wait for each other on a busy machine.
 	config := strings.ReplaceAll(twoSlots(t, sha256Q8), "context { tokens = 512 }", "threads = 1\n  context { tokens = 512 }")
+	return clientOf(t, config)
+}
+
+// clientOf is a client of a server with this configuration.
+func clientOf(t *testing.T, config string) *openAI {
+	t.Helper()
 	url := serve(t, config).proxy()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return &openAI{openai.NewClient(option.WithBaseURL(url+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0)), ctx}
+	return &openAI{openai.NewClient(option.WithBaseURL(url+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0),
+		option.WithRequestTimeout(patience)), t.Context()}
 }
 
 func story(model string) openai.ChatCompletionNewParams {

@@ -66,3 +66,6 @@ func array(rnd *rand.Rand, depth int) string {
 	}
 	return fmt.Sprintf(`{"type":"array","items":%s,"minItems":%d,"maxItems":%d}`, schema(rnd, depth-1, false), low, high)
 }
+
+// RandomObject is a schema of an object, as the parameters of a tool are.
+func RandomObject(rnd *rand.Rand) string { return object(rnd, 2) }

@@ -1260,6 +1260,8 @@ type Message struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	ToolCalls     []*ToolCall            `protobuf:"bytes,3,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	ToolCallId    string                 `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1308,6 +1310,148 @@ func (x *Message) GetContent() string {
 	return ""
 }
 
+func (x *Message) GetToolCalls() []*ToolCall {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return nil
+}
+
+func (x *Message) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+type Tool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	Parameters    string                 `protobuf:"bytes,3,opt,name=parameters,proto3" json:"parameters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tool) Reset() {
+	*x = Tool{}
+	mi := &file_firstframe_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tool) ProtoMessage() {}
+
+func (x *Tool) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tool.ProtoReflect.Descriptor instead.
+func (*Tool) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Tool) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Tool) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Tool) GetParameters() string {
+	if x != nil {
+		return x.Parameters
+	}
+	return ""
+}
+
+type ToolCall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Arguments     string                 `protobuf:"bytes,4,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolCall) Reset() {
+	*x = ToolCall{}
+	mi := &file_firstframe_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolCall) ProtoMessage() {}
+
+func (x *ToolCall) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
+func (*ToolCall) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ToolCall) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ToolCall) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ToolCall) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ToolCall) GetArguments() string {
+	if x != nil {
+		return x.Arguments
+	}
+	return ""
+}
+
 type LogitBias struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         int32                  `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -1318,7 +1462,7 @@ type LogitBias struct {
 
 func (x *LogitBias) Reset() {
 	*x = LogitBias{}
-	mi := &file_firstframe_proto_msgTypes[16]
+	mi := &file_firstframe_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1474,7 @@ func (x *LogitBias) String() string {
 func (*LogitBias) ProtoMessage() {}
 
 func (x *LogitBias) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[16]
+	mi := &file_firstframe_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1487,7 @@ func (x *LogitBias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogitBias.ProtoReflect.Descriptor instead.
 func (*LogitBias) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{16}
+	return file_firstframe_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LogitBias) GetToken() int32 {
@@ -1378,7 +1522,7 @@ type Sampling struct {
 
 func (x *Sampling) Reset() {
 	*x = Sampling{}
-	mi := &file_firstframe_proto_msgTypes[17]
+	mi := &file_firstframe_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1534,7 @@ func (x *Sampling) String() string {
 func (*Sampling) ProtoMessage() {}
 
 func (x *Sampling) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[17]
+	mi := &file_firstframe_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1547,7 @@ func (x *Sampling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sampling.ProtoReflect.Descriptor instead.
 func (*Sampling) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{17}
+	return file_firstframe_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Sampling) GetTemperature() float32 {
@@ -1493,13 +1637,17 @@ type GenerateRequest struct {
 	Logprobs      bool                   `protobuf:"varint,13,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
 	TopLogprobs   int32                  `protobuf:"varint,14,opt,name=top_logprobs,json=topLogprobs,proto3" json:"top_logprobs,omitempty"`
 	Grammar       string                 `protobuf:"bytes,15,opt,name=grammar,proto3" json:"grammar,omitempty"`
+	Tools         []*Tool                `protobuf:"bytes,16,rep,name=tools,proto3" json:"tools,omitempty"`
+	ToolChoice    string                 `protobuf:"bytes,17,opt,name=tool_choice,json=toolChoice,proto3" json:"tool_choice,omitempty"`
+	OnlyTool      string                 `protobuf:"bytes,18,opt,name=only_tool,json=onlyTool,proto3" json:"only_tool,omitempty"`
+	OneToolCall   bool                   `protobuf:"varint,19,opt,name=one_tool_call,json=oneToolCall,proto3" json:"one_tool_call,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GenerateRequest) Reset() {
 	*x = GenerateRequest{}
-	mi := &file_firstframe_proto_msgTypes[18]
+	mi := &file_firstframe_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1659,7 @@ func (x *GenerateRequest) String() string {
 func (*GenerateRequest) ProtoMessage() {}
 
 func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[18]
+	mi := &file_firstframe_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1672,7 @@ func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateRequest.ProtoReflect.Descriptor instead.
 func (*GenerateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{18}
+	return file_firstframe_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GenerateRequest) GetRequestId() string {
@@ -1632,6 +1780,34 @@ func (x *GenerateRequest) GetGrammar() string {
 	return ""
 }
 
+func (x *GenerateRequest) GetTools() []*Tool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *GenerateRequest) GetToolChoice() string {
+	if x != nil {
+		return x.ToolChoice
+	}
+	return ""
+}
+
+func (x *GenerateRequest) GetOnlyTool() string {
+	if x != nil {
+		return x.OnlyTool
+	}
+	return ""
+}
+
+func (x *GenerateRequest) GetOneToolCall() bool {
+	if x != nil {
+		return x.OneToolCall
+	}
+	return false
+}
+
 type Phases struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	RouteNs            int64                  `protobuf:"varint,1,opt,name=route_ns,json=routeNs,proto3" json:"route_ns,omitempty"`
@@ -1648,7 +1824,7 @@ type Phases struct {
 
 func (x *Phases) Reset() {
 	*x = Phases{}
-	mi := &file_firstframe_proto_msgTypes[19]
+	mi := &file_firstframe_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +1836,7 @@ func (x *Phases) String() string {
 func (*Phases) ProtoMessage() {}
 
 func (x *Phases) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[19]
+	mi := &file_firstframe_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +1849,7 @@ func (x *Phases) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phases.ProtoReflect.Descriptor instead.
 func (*Phases) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{19}
+	return file_firstframe_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Phases) GetRouteNs() int64 {
@@ -1745,7 +1921,7 @@ type ActivationDetail struct {
 
 func (x *ActivationDetail) Reset() {
 	*x = ActivationDetail{}
-	mi := &file_firstframe_proto_msgTypes[20]
+	mi := &file_firstframe_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1933,7 @@ func (x *ActivationDetail) String() string {
 func (*ActivationDetail) ProtoMessage() {}
 
 func (x *ActivationDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[20]
+	mi := &file_firstframe_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1946,7 @@ func (x *ActivationDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivationDetail.ProtoReflect.Descriptor instead.
 func (*ActivationDetail) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{20}
+	return file_firstframe_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ActivationDetail) GetSpawnNs() int64 {
@@ -1817,13 +1993,14 @@ type Chunk struct {
 	Phases        *Phases         `protobuf:"bytes,4,opt,name=phases,proto3,oneof" json:"phases,omitempty"`
 	Progress      *Progress       `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"`
 	Logprobs      []*TokenLogprob `protobuf:"bytes,6,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
+	ToolCalls     []*ToolCall     `protobuf:"bytes,7,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_firstframe_proto_msgTypes[21]
+	mi := &file_firstframe_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +2012,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[21]
+	mi := &file_firstframe_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +2025,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{21}
+	return file_firstframe_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Chunk) GetSlotId() string {
@@ -1893,6 +2070,13 @@ func (x *Chunk) GetLogprobs() []*TokenLogprob {
 	return nil
 }
 
+func (x *Chunk) GetToolCalls() []*ToolCall {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return nil
+}
+
 type TokenLogprob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         int32                  `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -1905,7 +2089,7 @@ type TokenLogprob struct {
 
 func (x *TokenLogprob) Reset() {
 	*x = TokenLogprob{}
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2101,7 @@ func (x *TokenLogprob) String() string {
 func (*TokenLogprob) ProtoMessage() {}
 
 func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2114,7 @@ func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenLogprob.ProtoReflect.Descriptor instead.
 func (*TokenLogprob) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{22}
+	return file_firstframe_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TokenLogprob) GetToken() int32 {
@@ -1972,7 +2156,7 @@ type AlternativeLogprob struct {
 
 func (x *AlternativeLogprob) Reset() {
 	*x = AlternativeLogprob{}
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2168,7 @@ func (x *AlternativeLogprob) String() string {
 func (*AlternativeLogprob) ProtoMessage() {}
 
 func (x *AlternativeLogprob) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2181,7 @@ func (x *AlternativeLogprob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlternativeLogprob.ProtoReflect.Descriptor instead.
 func (*AlternativeLogprob) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{23}
+	return file_firstframe_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AlternativeLogprob) GetToken() int32 {
@@ -2032,7 +2216,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2228,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2241,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{24}
+	return file_firstframe_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Usage) GetPromptTokens() int32 {
@@ -2102,7 +2286,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2298,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2311,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{25}
+	return file_firstframe_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Result) GetSlotId() string {
@@ -2227,7 +2411,7 @@ type GenerateReply struct {
 
 func (x *GenerateReply) Reset() {
 	*x = GenerateReply{}
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2423,7 @@ func (x *GenerateReply) String() string {
 func (*GenerateReply) ProtoMessage() {}
 
 func (x *GenerateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2436,7 @@ func (x *GenerateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateReply.ProtoReflect.Descriptor instead.
 func (*GenerateReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{26}
+	return file_firstframe_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GenerateReply) GetItem() isGenerateReply_Item {
@@ -2309,7 +2493,7 @@ type TokenizeRequest struct {
 
 func (x *TokenizeRequest) Reset() {
 	*x = TokenizeRequest{}
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2505,7 @@ func (x *TokenizeRequest) String() string {
 func (*TokenizeRequest) ProtoMessage() {}
 
 func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2518,7 @@ func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeRequest.ProtoReflect.Descriptor instead.
 func (*TokenizeRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{27}
+	return file_firstframe_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TokenizeRequest) GetRequirement() *Requirement {
@@ -2381,7 +2565,7 @@ type TokenizeResult struct {
 
 func (x *TokenizeResult) Reset() {
 	*x = TokenizeResult{}
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2393,7 +2577,7 @@ func (x *TokenizeResult) String() string {
 func (*TokenizeResult) ProtoMessage() {}
 
 func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2406,7 +2590,7 @@ func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeResult.ProtoReflect.Descriptor instead.
 func (*TokenizeResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{28}
+	return file_firstframe_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TokenizeResult) GetTokens() []int32 {
@@ -2427,7 +2611,7 @@ type DetokenizeRequest struct {
 
 func (x *DetokenizeRequest) Reset() {
 	*x = DetokenizeRequest{}
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2623,7 @@ func (x *DetokenizeRequest) String() string {
 func (*DetokenizeRequest) ProtoMessage() {}
 
 func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2636,7 @@ func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DetokenizeRequest.ProtoReflect.Descriptor instead.
 func (*DetokenizeRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{29}
+	return file_firstframe_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DetokenizeRequest) GetRequirement() *Requirement {
@@ -2485,7 +2669,7 @@ type DetokenizeResult struct {
 
 func (x *DetokenizeResult) Reset() {
 	*x = DetokenizeResult{}
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2681,7 @@ func (x *DetokenizeResult) String() string {
 func (*DetokenizeResult) ProtoMessage() {}
 
 func (x *DetokenizeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2694,7 @@ func (x *DetokenizeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DetokenizeResult.ProtoReflect.Descriptor instead.
 func (*DetokenizeResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{30}
+	return file_firstframe_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DetokenizeResult) GetText() string {
@@ -2530,7 +2714,7 @@ type EmbedInput struct {
 
 func (x *EmbedInput) Reset() {
 	*x = EmbedInput{}
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2726,7 @@ func (x *EmbedInput) String() string {
 func (*EmbedInput) ProtoMessage() {}
 
 func (x *EmbedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2739,7 @@ func (x *EmbedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmbedInput.ProtoReflect.Descriptor instead.
 func (*EmbedInput) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{31}
+	return file_firstframe_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *EmbedInput) GetText() string {
@@ -2585,7 +2769,7 @@ type EmbedRequest struct {
 
 func (x *EmbedRequest) Reset() {
 	*x = EmbedRequest{}
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2781,7 @@ func (x *EmbedRequest) String() string {
 func (*EmbedRequest) ProtoMessage() {}
 
 func (x *EmbedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2794,7 @@ func (x *EmbedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmbedRequest.ProtoReflect.Descriptor instead.
 func (*EmbedRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{32}
+	return file_firstframe_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *EmbedRequest) GetRequirement() *Requirement {
@@ -2657,7 +2841,7 @@ type Vector struct {
 
 func (x *Vector) Reset() {
 	*x = Vector{}
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2853,7 @@ func (x *Vector) String() string {
 func (*Vector) ProtoMessage() {}
 
 func (x *Vector) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2866,7 @@ func (x *Vector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vector.ProtoReflect.Descriptor instead.
 func (*Vector) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{33}
+	return file_firstframe_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Vector) GetValues() []float32 {
@@ -2706,7 +2890,7 @@ type EmbedResult struct {
 
 func (x *EmbedResult) Reset() {
 	*x = EmbedResult{}
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2902,7 @@ func (x *EmbedResult) String() string {
 func (*EmbedResult) ProtoMessage() {}
 
 func (x *EmbedResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2915,7 @@ func (x *EmbedResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmbedResult.ProtoReflect.Descriptor instead.
 func (*EmbedResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{34}
+	return file_firstframe_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *EmbedResult) GetSlotId() string {
@@ -2788,7 +2972,7 @@ type ApplyTemplateRequest struct {
 
 func (x *ApplyTemplateRequest) Reset() {
 	*x = ApplyTemplateRequest{}
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2800,7 +2984,7 @@ func (x *ApplyTemplateRequest) String() string {
 func (*ApplyTemplateRequest) ProtoMessage() {}
 
 func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2813,7 +2997,7 @@ func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateRequest.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{35}
+	return file_firstframe_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ApplyTemplateRequest) GetRequirement() *Requirement {
@@ -2853,7 +3037,7 @@ type ApplyTemplateResult struct {
 
 func (x *ApplyTemplateResult) Reset() {
 	*x = ApplyTemplateResult{}
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +3049,7 @@ func (x *ApplyTemplateResult) String() string {
 func (*ApplyTemplateResult) ProtoMessage() {}
 
 func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +3062,7 @@ func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateResult.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{36}
+	return file_firstframe_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ApplyTemplateResult) GetPrompt() string {
@@ -2897,7 +3081,7 @@ type EvictWorkerRequest struct {
 
 func (x *EvictWorkerRequest) Reset() {
 	*x = EvictWorkerRequest{}
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3093,7 @@ func (x *EvictWorkerRequest) String() string {
 func (*EvictWorkerRequest) ProtoMessage() {}
 
 func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3106,7 @@ func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerRequest.ProtoReflect.Descriptor instead.
 func (*EvictWorkerRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{37}
+	return file_firstframe_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EvictWorkerRequest) GetDropHost() bool {
@@ -2942,7 +3126,7 @@ type EvictWorkerResult struct {
 
 func (x *EvictWorkerResult) Reset() {
 	*x = EvictWorkerResult{}
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3138,7 @@ func (x *EvictWorkerResult) String() string {
 func (*EvictWorkerResult) ProtoMessage() {}
 
 func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3151,7 @@ func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerResult.ProtoReflect.Descriptor instead.
 func (*EvictWorkerResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{38}
+	return file_firstframe_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EvictWorkerResult) GetDeviceBytesFreed() int64 {
@@ -2993,7 +3177,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3189,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3202,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{39}
+	return file_firstframe_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DrainRequest) GetDeadlineNs() int64 {
@@ -3037,7 +3221,7 @@ type DrainResult struct {
 
 func (x *DrainResult) Reset() {
 	*x = DrainResult{}
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3049,7 +3233,7 @@ func (x *DrainResult) String() string {
 func (*DrainResult) ProtoMessage() {}
 
 func (x *DrainResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3062,7 +3246,7 @@ func (x *DrainResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResult.ProtoReflect.Descriptor instead.
 func (*DrainResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{40}
+	return file_firstframe_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DrainResult) GetCancelled() int32 {
@@ -3080,7 +3264,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3092,7 +3276,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3105,7 +3289,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{41}
+	return file_firstframe_proto_rawDescGZIP(), []int{43}
 }
 
 type HeartbeatResult struct {
@@ -3119,7 +3303,7 @@ type HeartbeatResult struct {
 
 func (x *HeartbeatResult) Reset() {
 	*x = HeartbeatResult{}
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3315,7 @@ func (x *HeartbeatResult) String() string {
 func (*HeartbeatResult) ProtoMessage() {}
 
 func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3328,7 @@ func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResult.ProtoReflect.Descriptor instead.
 func (*HeartbeatResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{42}
+	return file_firstframe_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *HeartbeatResult) GetProgress() uint64 {
@@ -3176,7 +3360,7 @@ type WorkerStatusRequest struct {
 
 func (x *WorkerStatusRequest) Reset() {
 	*x = WorkerStatusRequest{}
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3188,7 +3372,7 @@ func (x *WorkerStatusRequest) String() string {
 func (*WorkerStatusRequest) ProtoMessage() {}
 
 func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3201,7 +3385,7 @@ func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatusRequest.ProtoReflect.Descriptor instead.
 func (*WorkerStatusRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{43}
+	return file_firstframe_proto_rawDescGZIP(), []int{45}
 }
 
 type WorkerStatus struct {
@@ -3223,7 +3407,7 @@ type WorkerStatus struct {
 
 func (x *WorkerStatus) Reset() {
 	*x = WorkerStatus{}
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3235,7 +3419,7 @@ func (x *WorkerStatus) String() string {
 func (*WorkerStatus) ProtoMessage() {}
 
 func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3248,7 +3432,7 @@ func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatus.ProtoReflect.Descriptor instead.
 func (*WorkerStatus) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{44}
+	return file_firstframe_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WorkerStatus) GetSlotId() string {
@@ -3338,7 +3522,7 @@ type PageTier struct {
 
 func (x *PageTier) Reset() {
 	*x = PageTier{}
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3350,7 +3534,7 @@ func (x *PageTier) String() string {
 func (*PageTier) ProtoMessage() {}
 
 func (x *PageTier) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3363,7 +3547,7 @@ func (x *PageTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageTier.ProtoReflect.Descriptor instead.
 func (*PageTier) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{45}
+	return file_firstframe_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PageTier) GetPages() int64 {
@@ -3398,7 +3582,7 @@ type PageStats struct {
 
 func (x *PageStats) Reset() {
 	*x = PageStats{}
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3594,7 @@ func (x *PageStats) String() string {
 func (*PageStats) ProtoMessage() {}
 
 func (x *PageStats) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +3607,7 @@ func (x *PageStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageStats.ProtoReflect.Descriptor instead.
 func (*PageStats) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{46}
+	return file_firstframe_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PageStats) GetOff() string {
@@ -3502,7 +3686,7 @@ type SlotLoad struct {
 
 func (x *SlotLoad) Reset() {
 	*x = SlotLoad{}
-	mi := &file_firstframe_proto_msgTypes[47]
+	mi := &file_firstframe_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3514,7 +3698,7 @@ func (x *SlotLoad) String() string {
 func (*SlotLoad) ProtoMessage() {}
 
 func (x *SlotLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[47]
+	mi := &file_firstframe_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3527,7 +3711,7 @@ func (x *SlotLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotLoad.ProtoReflect.Descriptor instead.
 func (*SlotLoad) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{47}
+	return file_firstframe_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SlotLoad) GetSequencesRunning() int32 {
@@ -3573,7 +3757,7 @@ type ListSlotsRequest struct {
 
 func (x *ListSlotsRequest) Reset() {
 	*x = ListSlotsRequest{}
-	mi := &file_firstframe_proto_msgTypes[48]
+	mi := &file_firstframe_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3585,7 +3769,7 @@ func (x *ListSlotsRequest) String() string {
 func (*ListSlotsRequest) ProtoMessage() {}
 
 func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[48]
+	mi := &file_firstframe_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3598,7 +3782,7 @@ func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSlotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSlotsRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{48}
+	return file_firstframe_proto_rawDescGZIP(), []int{50}
 }
 
 type SlotInfo struct {
@@ -3633,7 +3817,7 @@ type SlotInfo struct {
 
 func (x *SlotInfo) Reset() {
 	*x = SlotInfo{}
-	mi := &file_firstframe_proto_msgTypes[49]
+	mi := &file_firstframe_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3829,7 @@ func (x *SlotInfo) String() string {
 func (*SlotInfo) ProtoMessage() {}
 
 func (x *SlotInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[49]
+	mi := &file_firstframe_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3842,7 @@ func (x *SlotInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotInfo.ProtoReflect.Descriptor instead.
 func (*SlotInfo) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{49}
+	return file_firstframe_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SlotInfo) GetSlotId() string {
@@ -3840,7 +4024,7 @@ type SlotList struct {
 
 func (x *SlotList) Reset() {
 	*x = SlotList{}
-	mi := &file_firstframe_proto_msgTypes[50]
+	mi := &file_firstframe_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3852,7 +4036,7 @@ func (x *SlotList) String() string {
 func (*SlotList) ProtoMessage() {}
 
 func (x *SlotList) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[50]
+	mi := &file_firstframe_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3865,7 +4049,7 @@ func (x *SlotList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotList.ProtoReflect.Descriptor instead.
 func (*SlotList) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{50}
+	return file_firstframe_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SlotList) GetSlots() []*SlotInfo {
@@ -3891,7 +4075,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_firstframe_proto_msgTypes[51]
+	mi := &file_firstframe_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3903,7 +4087,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[51]
+	mi := &file_firstframe_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3916,7 +4100,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{51}
+	return file_firstframe_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PrepareRequest) GetSlotId() string {
@@ -3939,7 +4123,7 @@ type PrepareReply struct {
 
 func (x *PrepareReply) Reset() {
 	*x = PrepareReply{}
-	mi := &file_firstframe_proto_msgTypes[52]
+	mi := &file_firstframe_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3951,7 +4135,7 @@ func (x *PrepareReply) String() string {
 func (*PrepareReply) ProtoMessage() {}
 
 func (x *PrepareReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[52]
+	mi := &file_firstframe_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3964,7 +4148,7 @@ func (x *PrepareReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareReply.ProtoReflect.Descriptor instead.
 func (*PrepareReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{52}
+	return file_firstframe_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PrepareReply) GetItem() isPrepareReply_Item {
@@ -4018,7 +4202,7 @@ type EvictSlotRequest struct {
 
 func (x *EvictSlotRequest) Reset() {
 	*x = EvictSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[53]
+	mi := &file_firstframe_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4030,7 +4214,7 @@ func (x *EvictSlotRequest) String() string {
 func (*EvictSlotRequest) ProtoMessage() {}
 
 func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[53]
+	mi := &file_firstframe_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4043,7 +4227,7 @@ func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictSlotRequest.ProtoReflect.Descriptor instead.
 func (*EvictSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{53}
+	return file_firstframe_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *EvictSlotRequest) GetSlotId() string {
@@ -4069,7 +4253,7 @@ type RestartSlotRequest struct {
 
 func (x *RestartSlotRequest) Reset() {
 	*x = RestartSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[54]
+	mi := &file_firstframe_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4081,7 +4265,7 @@ func (x *RestartSlotRequest) String() string {
 func (*RestartSlotRequest) ProtoMessage() {}
 
 func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[54]
+	mi := &file_firstframe_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4094,7 +4278,7 @@ func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSlotRequest.ProtoReflect.Descriptor instead.
 func (*RestartSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{54}
+	return file_firstframe_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RestartSlotRequest) GetSlotId() string {
@@ -4223,10 +4407,25 @@ const file_firstframe_proto_rawDesc = "" +
 	"Resolution\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x12\x19\n" +
 	"\bslot_ids\x18\x02 \x03(\tR\aslotIds\x12\x14\n" +
-	"\x05model\x18\x03 \x01(\tR\x05model\"7\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\"\x91\x01\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\"5\n" +
+	"\acontent\x18\x02 \x01(\tR\acontent\x126\n" +
+	"\n" +
+	"tool_calls\x18\x03 \x03(\v2\x17.firstframe.v1.ToolCallR\ttoolCalls\x12 \n" +
+	"\ftool_call_id\x18\x04 \x01(\tR\n" +
+	"toolCallId\"\\\n" +
+	"\x04Tool\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x1e\n" +
+	"\n" +
+	"parameters\x18\x03 \x01(\tR\n" +
+	"parameters\"b\n" +
+	"\bToolCall\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1c\n" +
+	"\targuments\x18\x04 \x01(\tR\targuments\"5\n" +
 	"\tLogitBias\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x05R\x05token\x12\x12\n" +
 	"\x04bias\x18\x02 \x01(\x02R\x04bias\"\xdb\x02\n" +
@@ -4242,7 +4441,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x11frequency_penalty\x18\t \x01(\x02R\x10frequencyPenalty\x127\n" +
 	"\n" +
 	"logit_bias\x18\n" +
-	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\xae\x04\n" +
+	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\xbb\x05\n" +
 	"\x0fGenerateRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12<\n" +
@@ -4263,7 +4462,12 @@ const file_firstframe_proto_rawDesc = "" +
 	"deadlineNs\x12\x1a\n" +
 	"\blogprobs\x18\r \x01(\bR\blogprobs\x12!\n" +
 	"\ftop_logprobs\x18\x0e \x01(\x05R\vtopLogprobs\x12\x18\n" +
-	"\agrammar\x18\x0f \x01(\tR\agrammar\"\xb6\x02\n" +
+	"\agrammar\x18\x0f \x01(\tR\agrammar\x12)\n" +
+	"\x05tools\x18\x10 \x03(\v2\x13.firstframe.v1.ToolR\x05tools\x12\x1f\n" +
+	"\vtool_choice\x18\x11 \x01(\tR\n" +
+	"toolChoice\x12\x1b\n" +
+	"\tonly_tool\x18\x12 \x01(\tR\bonlyTool\x12\"\n" +
+	"\rone_tool_call\x18\x13 \x01(\bR\voneToolCall\"\xb6\x02\n" +
 	"\x06Phases\x12\x19\n" +
 	"\broute_ns\x18\x01 \x01(\x03R\arouteNs\x12\x19\n" +
 	"\bqueue_ns\x18\x02 \x01(\x03R\aqueueNs\x12,\n" +
@@ -4281,14 +4485,16 @@ const file_firstframe_proto_rawDesc = "" +
 	"\vtransfer_ns\x18\x03 \x01(\x03R\n" +
 	"transferNs\x12\x1b\n" +
 	"\twarmup_ns\x18\x04 \x01(\x03R\bwarmupNs\x12\x1b\n" +
-	"\tcanary_ns\x18\x05 \x01(\x03R\bcanaryNs\"\xf9\x01\n" +
+	"\tcanary_ns\x18\x05 \x01(\x03R\bcanaryNs\"\xb1\x02\n" +
 	"\x05Chunk\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n" +
 	"\x06tokens\x18\x03 \x03(\x05R\x06tokens\x122\n" +
 	"\x06phases\x18\x04 \x01(\v2\x15.firstframe.v1.PhasesH\x00R\x06phases\x88\x01\x01\x123\n" +
 	"\bprogress\x18\x05 \x01(\v2\x17.firstframe.v1.ProgressR\bprogress\x127\n" +
-	"\blogprobs\x18\x06 \x03(\v2\x1b.firstframe.v1.TokenLogprobR\blogprobsB\t\n" +
+	"\blogprobs\x18\x06 \x03(\v2\x1b.firstframe.v1.TokenLogprobR\blogprobs\x126\n" +
+	"\n" +
+	"tool_calls\x18\a \x03(\v2\x17.firstframe.v1.ToolCallR\ttoolCallsB\t\n" +
 	"\a_phases\"\x89\x01\n" +
 	"\fTokenLogprob\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x05R\x05token\x12\x14\n" +
@@ -4509,7 +4715,7 @@ func file_firstframe_proto_rawDescGZIP() []byte {
 	return file_firstframe_proto_rawDescData
 }
 
-var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_firstframe_proto_goTypes = []any{
 	(*Identity)(nil),             // 0: firstframe.v1.Identity
 	(*Candidate)(nil),            // 1: firstframe.v1.Candidate
@@ -4527,47 +4733,49 @@ var file_firstframe_proto_goTypes = []any{
 	(*Requirement)(nil),          // 13: firstframe.v1.Requirement
 	(*Resolution)(nil),           // 14: firstframe.v1.Resolution
 	(*Message)(nil),              // 15: firstframe.v1.Message
-	(*LogitBias)(nil),            // 16: firstframe.v1.LogitBias
-	(*Sampling)(nil),             // 17: firstframe.v1.Sampling
-	(*GenerateRequest)(nil),      // 18: firstframe.v1.GenerateRequest
-	(*Phases)(nil),               // 19: firstframe.v1.Phases
-	(*ActivationDetail)(nil),     // 20: firstframe.v1.ActivationDetail
-	(*Chunk)(nil),                // 21: firstframe.v1.Chunk
-	(*TokenLogprob)(nil),         // 22: firstframe.v1.TokenLogprob
-	(*AlternativeLogprob)(nil),   // 23: firstframe.v1.AlternativeLogprob
-	(*Usage)(nil),                // 24: firstframe.v1.Usage
-	(*Result)(nil),               // 25: firstframe.v1.Result
-	(*GenerateReply)(nil),        // 26: firstframe.v1.GenerateReply
-	(*TokenizeRequest)(nil),      // 27: firstframe.v1.TokenizeRequest
-	(*TokenizeResult)(nil),       // 28: firstframe.v1.TokenizeResult
-	(*DetokenizeRequest)(nil),    // 29: firstframe.v1.DetokenizeRequest
-	(*DetokenizeResult)(nil),     // 30: firstframe.v1.DetokenizeResult
-	(*EmbedInput)(nil),           // 31: firstframe.v1.EmbedInput
-	(*EmbedRequest)(nil),         // 32: firstframe.v1.EmbedRequest
-	(*Vector)(nil),               // 33: firstframe.v1.Vector
-	(*EmbedResult)(nil),          // 34: firstframe.v1.EmbedResult
-	(*ApplyTemplateRequest)(nil), // 35: firstframe.v1.ApplyTemplateRequest
-	(*ApplyTemplateResult)(nil),  // 36: firstframe.v1.ApplyTemplateResult
-	(*EvictWorkerRequest)(nil),   // 37: firstframe.v1.EvictWorkerRequest
-	(*EvictWorkerResult)(nil),    // 38: firstframe.v1.EvictWorkerResult
-	(*DrainRequest)(nil),         // 39: firstframe.v1.DrainRequest
-	(*DrainResult)(nil),          // 40: firstframe.v1.DrainResult
-	(*HeartbeatRequest)(nil),     // 41: firstframe.v1.HeartbeatRequest
-	(*HeartbeatResult)(nil),      // 42: firstframe.v1.HeartbeatResult
-	(*WorkerStatusRequest)(nil),  // 43: firstframe.v1.WorkerStatusRequest
-	(*WorkerStatus)(nil),         // 44: firstframe.v1.WorkerStatus
-	(*PageTier)(nil),             // 45: firstframe.v1.PageTier
-	(*PageStats)(nil),            // 46: firstframe.v1.PageStats
-	(*SlotLoad)(nil),             // 47: firstframe.v1.SlotLoad
-	(*ListSlotsRequest)(nil),     // 48: firstframe.v1.ListSlotsRequest
-	(*SlotInfo)(nil),             // 49: firstframe.v1.SlotInfo
-	(*SlotList)(nil),             // 50: firstframe.v1.SlotList
-	(*PrepareRequest)(nil),       // 51: firstframe.v1.PrepareRequest
-	(*PrepareReply)(nil),         // 52: firstframe.v1.PrepareReply
-	(*EvictSlotRequest)(nil),     // 53: firstframe.v1.EvictSlotRequest
-	(*RestartSlotRequest)(nil),   // 54: firstframe.v1.RestartSlotRequest
-	nil,                          // 55: firstframe.v1.PageStats.MissTokensEntry
-	nil,                          // 56: firstframe.v1.SlotList.AliasesEntry
+	(*Tool)(nil),                 // 16: firstframe.v1.Tool
+	(*ToolCall)(nil),             // 17: firstframe.v1.ToolCall
+	(*LogitBias)(nil),            // 18: firstframe.v1.LogitBias
+	(*Sampling)(nil),             // 19: firstframe.v1.Sampling
+	(*GenerateRequest)(nil),      // 20: firstframe.v1.GenerateRequest
+	(*Phases)(nil),               // 21: firstframe.v1.Phases
+	(*ActivationDetail)(nil),     // 22: firstframe.v1.ActivationDetail
+	(*Chunk)(nil),                // 23: firstframe.v1.Chunk
+	(*TokenLogprob)(nil),         // 24: firstframe.v1.TokenLogprob
+	(*AlternativeLogprob)(nil),   // 25: firstframe.v1.AlternativeLogprob
+	(*Usage)(nil),                // 26: firstframe.v1.Usage
+	(*Result)(nil),               // 27: firstframe.v1.Result
+	(*GenerateReply)(nil),        // 28: firstframe.v1.GenerateReply
+	(*TokenizeRequest)(nil),      // 29: firstframe.v1.TokenizeRequest
+	(*TokenizeResult)(nil),       // 30: firstframe.v1.TokenizeResult
+	(*DetokenizeRequest)(nil),    // 31: firstframe.v1.DetokenizeRequest
+	(*DetokenizeResult)(nil),     // 32: firstframe.v1.DetokenizeResult
+	(*EmbedInput)(nil),           // 33: firstframe.v1.EmbedInput
+	(*EmbedRequest)(nil),         // 34: firstframe.v1.EmbedRequest
+	(*Vector)(nil),               // 35: firstframe.v1.Vector
+	(*EmbedResult)(nil),          // 36: firstframe.v1.EmbedResult
+	(*ApplyTemplateRequest)(nil), // 37: firstframe.v1.ApplyTemplateRequest
+	(*ApplyTemplateResult)(nil),  // 38: firstframe.v1.ApplyTemplateResult
+	(*EvictWorkerRequest)(nil),   // 39: firstframe.v1.EvictWorkerRequest
+	(*EvictWorkerResult)(nil),    // 40: firstframe.v1.EvictWorkerResult
+	(*DrainRequest)(nil),         // 41: firstframe.v1.DrainRequest
+	(*DrainResult)(nil),          // 42: firstframe.v1.DrainResult
+	(*HeartbeatRequest)(nil),     // 43: firstframe.v1.HeartbeatRequest
+	(*HeartbeatResult)(nil),      // 44: firstframe.v1.HeartbeatResult
+	(*WorkerStatusRequest)(nil),  // 45: firstframe.v1.WorkerStatusRequest
+	(*WorkerStatus)(nil),         // 46: firstframe.v1.WorkerStatus
+	(*PageTier)(nil),             // 47: firstframe.v1.PageTier
+	(*PageStats)(nil),            // 48: firstframe.v1.PageStats
+	(*SlotLoad)(nil),             // 49: firstframe.v1.SlotLoad
+	(*ListSlotsRequest)(nil),     // 50: firstframe.v1.ListSlotsRequest
+	(*SlotInfo)(nil),             // 51: firstframe.v1.SlotInfo
+	(*SlotList)(nil),             // 52: firstframe.v1.SlotList
+	(*PrepareRequest)(nil),       // 53: firstframe.v1.PrepareRequest
+	(*PrepareReply)(nil),         // 54: firstframe.v1.PrepareReply
+	(*EvictSlotRequest)(nil),     // 55: firstframe.v1.EvictSlotRequest
+	(*RestartSlotRequest)(nil),   // 56: firstframe.v1.RestartSlotRequest
+	nil,                          // 57: firstframe.v1.PageStats.MissTokensEntry
+	nil,                          // 58: firstframe.v1.SlotList.AliasesEntry
 }
 var file_firstframe_proto_depIdxs = []int32{
 	0,  // 0: firstframe.v1.Candidate.identity:type_name -> firstframe.v1.Identity
@@ -4580,98 +4788,101 @@ var file_firstframe_proto_depIdxs = []int32{
 	0,  // 7: firstframe.v1.ActivateRequest.expected:type_name -> firstframe.v1.Identity
 	0,  // 8: firstframe.v1.ActivateResult.identity:type_name -> firstframe.v1.Identity
 	0,  // 9: firstframe.v1.Resolution.identity:type_name -> firstframe.v1.Identity
-	16, // 10: firstframe.v1.Sampling.logit_bias:type_name -> firstframe.v1.LogitBias
-	13, // 11: firstframe.v1.GenerateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 12: firstframe.v1.GenerateRequest.identity:type_name -> firstframe.v1.Identity
-	15, // 13: firstframe.v1.GenerateRequest.messages:type_name -> firstframe.v1.Message
-	17, // 14: firstframe.v1.GenerateRequest.sampling:type_name -> firstframe.v1.Sampling
-	19, // 15: firstframe.v1.Chunk.phases:type_name -> firstframe.v1.Phases
-	7,  // 16: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
-	22, // 17: firstframe.v1.Chunk.logprobs:type_name -> firstframe.v1.TokenLogprob
-	23, // 18: firstframe.v1.TokenLogprob.top:type_name -> firstframe.v1.AlternativeLogprob
-	0,  // 19: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
-	24, // 20: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
-	19, // 21: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
-	20, // 22: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
-	21, // 23: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
-	25, // 24: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
-	13, // 25: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 26: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	13, // 27: firstframe.v1.DetokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 28: firstframe.v1.DetokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	13, // 29: firstframe.v1.EmbedRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 30: firstframe.v1.EmbedRequest.identity:type_name -> firstframe.v1.Identity
-	31, // 31: firstframe.v1.EmbedRequest.inputs:type_name -> firstframe.v1.EmbedInput
-	0,  // 32: firstframe.v1.EmbedResult.identity:type_name -> firstframe.v1.Identity
-	33, // 33: firstframe.v1.EmbedResult.vectors:type_name -> firstframe.v1.Vector
-	13, // 34: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 35: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
-	15, // 36: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
-	0,  // 37: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
-	46, // 38: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
-	45, // 39: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
-	45, // 40: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
-	45, // 41: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
-	55, // 42: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
-	46, // 43: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
-	0,  // 44: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
-	7,  // 45: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
-	47, // 46: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
-	49, // 47: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
-	56, // 48: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
-	7,  // 49: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
-	49, // 50: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
-	5,  // 51: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
-	8,  // 52: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
-	11, // 53: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
-	18, // 54: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
-	27, // 55: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	35, // 56: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	29, // 57: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
-	32, // 58: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
-	37, // 59: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
-	39, // 60: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
-	41, // 61: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
-	43, // 62: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
-	48, // 63: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
-	48, // 64: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
-	13, // 65: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
-	18, // 66: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
-	51, // 67: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
-	53, // 68: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
-	54, // 69: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
-	27, // 70: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	35, // 71: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	29, // 72: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
-	32, // 73: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
-	6,  // 74: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
-	9,  // 75: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
-	12, // 76: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
-	26, // 77: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
-	28, // 78: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	36, // 79: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	30, // 80: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
-	34, // 81: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
-	38, // 82: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
-	40, // 83: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
-	42, // 84: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
-	44, // 85: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
-	50, // 86: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
-	50, // 87: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
-	14, // 88: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
-	26, // 89: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
-	52, // 90: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
-	49, // 91: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
-	49, // 92: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
-	28, // 93: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	36, // 94: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	30, // 95: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
-	34, // 96: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
-	74, // [74:97] is the sub-list for method output_type
-	51, // [51:74] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	17, // 10: firstframe.v1.Message.tool_calls:type_name -> firstframe.v1.ToolCall
+	18, // 11: firstframe.v1.Sampling.logit_bias:type_name -> firstframe.v1.LogitBias
+	13, // 12: firstframe.v1.GenerateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 13: firstframe.v1.GenerateRequest.identity:type_name -> firstframe.v1.Identity
+	15, // 14: firstframe.v1.GenerateRequest.messages:type_name -> firstframe.v1.Message
+	19, // 15: firstframe.v1.GenerateRequest.sampling:type_name -> firstframe.v1.Sampling
+	16, // 16: firstframe.v1.GenerateRequest.tools:type_name -> firstframe.v1.Tool
+	21, // 17: firstframe.v1.Chunk.phases:type_name -> firstframe.v1.Phases
+	7,  // 18: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
+	24, // 19: firstframe.v1.Chunk.logprobs:type_name -> firstframe.v1.TokenLogprob
+	17, // 20: firstframe.v1.Chunk.tool_calls:type_name -> firstframe.v1.ToolCall
+	25, // 21: firstframe.v1.TokenLogprob.top:type_name -> firstframe.v1.AlternativeLogprob
+	0,  // 22: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
+	26, // 23: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
+	21, // 24: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
+	22, // 25: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
+	23, // 26: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
+	27, // 27: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
+	13, // 28: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 29: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	13, // 30: firstframe.v1.DetokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 31: firstframe.v1.DetokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	13, // 32: firstframe.v1.EmbedRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 33: firstframe.v1.EmbedRequest.identity:type_name -> firstframe.v1.Identity
+	33, // 34: firstframe.v1.EmbedRequest.inputs:type_name -> firstframe.v1.EmbedInput
+	0,  // 35: firstframe.v1.EmbedResult.identity:type_name -> firstframe.v1.Identity
+	35, // 36: firstframe.v1.EmbedResult.vectors:type_name -> firstframe.v1.Vector
+	13, // 37: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 38: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
+	15, // 39: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
+	0,  // 40: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
+	48, // 41: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
+	47, // 42: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
+	47, // 43: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
+	47, // 44: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
+	57, // 45: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
+	48, // 46: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
+	0,  // 47: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
+	7,  // 48: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
+	49, // 49: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
+	51, // 50: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
+	58, // 51: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
+	7,  // 52: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
+	51, // 53: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
+	5,  // 54: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
+	8,  // 55: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
+	11, // 56: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
+	20, // 57: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
+	29, // 58: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	37, // 59: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	31, // 60: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	34, // 61: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
+	39, // 62: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
+	41, // 63: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
+	43, // 64: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
+	45, // 65: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
+	50, // 66: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
+	50, // 67: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
+	13, // 68: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
+	20, // 69: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
+	53, // 70: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
+	55, // 71: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
+	56, // 72: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
+	29, // 73: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	37, // 74: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	31, // 75: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	34, // 76: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
+	6,  // 77: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
+	9,  // 78: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
+	12, // 79: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
+	28, // 80: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
+	30, // 81: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	38, // 82: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	32, // 83: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	36, // 84: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
+	40, // 85: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
+	42, // 86: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
+	44, // 87: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
+	46, // 88: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
+	52, // 89: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
+	52, // 90: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
+	14, // 91: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
+	28, // 92: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
+	54, // 93: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
+	51, // 94: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
+	51, // 95: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
+	30, // 96: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	38, // 97: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	32, // 98: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	36, // 99: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
+	77, // [77:100] is the sub-list for method output_type
+	54, // [54:77] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_firstframe_proto_init() }
@@ -4683,12 +4894,12 @@ func file_firstframe_proto_init() {
 		(*PrefetchReply_Progress)(nil),
 		(*PrefetchReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[21].OneofWrappers = []any{}
-	file_firstframe_proto_msgTypes[26].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[23].OneofWrappers = []any{}
+	file_firstframe_proto_msgTypes[28].OneofWrappers = []any{
 		(*GenerateReply_Chunk)(nil),
 		(*GenerateReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[52].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[54].OneofWrappers = []any{
 		(*PrepareReply_Progress)(nil),
 		(*PrepareReply_Slot)(nil),
 	}
@@ -4698,7 +4909,7 @@ func file_firstframe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_firstframe_proto_rawDesc), len(file_firstframe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   57,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

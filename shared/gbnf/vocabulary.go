@@ -42,6 +42,9 @@ func NewVocabulary(size int, piece func(token int32) []byte, isEnd func(token in
 	return v
 }
 
+// Size is how many tokens there are.
+func (v *Vocabulary) Size() int { return v.size }
+
 // Guide says which tokens may come next in one answer.
 type Guide struct {
 	*Matcher

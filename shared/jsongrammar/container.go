@@ -11,14 +11,16 @@ const blank = `(" " | "\n" " "{0,16})?`
 
 func (c *converter) blank() string { return c.rule(blank) }
 
+// anyName is the rule of any value; no reference is spelled like it.
+const anyName = "any"
+
 func (c *converter) anyValue() string {
-	const name = "any"
-	if _, ok := c.refs[name]; !ok {
-		c.refs[name] = name // before its parts, which contain it
-		parts := []string{c.anyObject(), c.list(name), c.anyText(), c.anyNumber(), `"true"`, `"false"`, `"null"`}
-		c.rules = append(c.rules, name+" ::= "+strings.Join(parts, " | "))
+	if _, ok := c.refs[anyName]; !ok {
+		c.refs[anyName] = anyName // before its parts, which contain it
+		parts := []string{c.anyObject(), c.list(anyName), c.anyText(), c.anyNumber(), `"true"`, `"false"`, `"null"`}
+		c.rules = append(c.rules, anyName+" ::= "+strings.Join(parts, " | "))
 	}
-	return name
+	return anyName
 }
 
 func (c *converter) anyObject() string { return c.mapping(c.anyValue(), 0, noCount) }

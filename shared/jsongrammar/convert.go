@@ -37,19 +37,55 @@ func Object() string {
 
 // FromSchema is the grammar of the JSON that a schema accepts.
 func FromSchema(schema []byte) (string, error) {
-	if len(schema) > MaxBytes {
-		return "", &SchemaError{Reason: fmt.Sprintf("it has more than %d bytes", MaxBytes)}
-	}
-	root, err := parseValue(schema)
-	if err != nil {
-		return "", &SchemaError{Reason: err.Error()}
-	}
-	c := newConverter(root)
-	body, err := c.ref("#", "")
+	b := NewBuilder()
+	body, err := b.Schema(schema)
 	if err != nil {
 		return "", err
 	}
-	text := c.grammar(body)
+	return b.Grammar(body)
+}
+
+func parseSchema(schema []byte) (*value, error) {
+	if len(schema) > MaxBytes {
+		return nil, &SchemaError{Reason: fmt.Sprintf("it has more than %d bytes", MaxBytes)}
+	}
+	root, err := parseValue(schema)
+	if err != nil {
+		return nil, &SchemaError{Reason: err.Error()}
+	}
+	return root, nil
+}
+
+// Builder makes one grammar of several schemas and whatever stands between them.
+type Builder struct{ c *converter }
+
+// NewBuilder starts a grammar without rules.
+func NewBuilder() *Builder { return &Builder{newConverter(nil)} }
+
+// Schema gives an expression that matches what a schema accepts.
+func (b *Builder) Schema(schema []byte) (string, error) {
+	root, err := parseSchema(schema)
+	if err != nil {
+		return "", err
+	}
+	// References are into their own schema; only what any value is, is shared.
+	kept := map[string]string{}
+	if name, ok := b.c.refs[anyName]; ok {
+		kept[anyName] = name
+	}
+	b.c.root, b.c.refs = root, kept
+	return b.c.ref("#", "")
+}
+
+// Text gives an expression that matches a text.
+func (b *Builder) Text(s string) string { return literal(s) }
+
+// Rule gives an expression a name, which is an expression too.
+func (b *Builder) Rule(body string) string { return b.c.rule(body) }
+
+// Grammar is the whole, with an expression as its root.
+func (b *Builder) Grammar(root string) (string, error) {
+	text := b.c.grammar(root)
 	if _, err := gbnf.Parse(text); err != nil {
 		return "", &SchemaError{Reason: "it cannot be followed: " + err.Error()}
 	}
@@ -64,6 +100,8 @@ type converter struct {
 	names map[string]string // by body
 	refs  map[string]string // by pointer into the schema
 	depth int
+
+	refCount int // of all schemas
 }
 
 func newConverter(root *value) *converter {
@@ -325,7 +363,8 @@ func (c *converter) ref(pointer, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := fmt.Sprintf("ref%d", len(c.refs))
+	name := fmt.Sprintf("ref%d", c.refCount)
+	c.refCount++
 	c.refs[pointer] = name
 	body, err := c.schema(target, strings.TrimPrefix(pointer, "#"))
 	if err != nil {

@@ -89,7 +89,7 @@ func (a *answer) run(ctx context.Context, req shared.GenerateRequest) ([]shared.
 		group.Go(func() error {
 			first := true
 			m, err := shared.GenerateAtEdge(ctx, a.server.frontend, a.start, choice, func(c shared.Chunk) error {
-				if c.Text == "" && len(c.Logprobs) == 0 {
+				if !c.HasContent() && len(c.Logprobs) == 0 {
 					return nil
 				}
 				defer func() { first = false }()
@@ -112,9 +112,10 @@ func (a *answer) deliver(index int, c shared.Chunk, first bool) error {
 	if a.sse == nil {
 		own.text += c.Text
 		own.probs = append(own.probs, c.Logprobs...)
+		own.calls = append(own.calls, c.ToolCalls...)
 		return nil
 	}
-	p := piece{text: c.Text, probs: c.Logprobs, offset: own.offset}
+	p := piece{text: c.Text, probs: c.Logprobs, calls: c.ToolCalls, offset: own.offset}
 	for _, t := range c.Logprobs {
 		own.offset += characters(t.Bytes)
 	}

@@ -19,9 +19,9 @@ type chatRequest struct {
 	sampling            `json:",embed"`
 	neutral             `json:",embed"`
 
-	Tools             jsontext.Value  `json:"tools"`
+	Tools             []toolJSON      `json:"tools"`
 	ToolChoice        jsontext.Value  `json:"tool_choice"`
-	ParallelToolCalls jsontext.Value  `json:"parallel_tool_calls"`
+	ParallelToolCalls *bool           `json:"parallel_tool_calls"`
 	Functions         jsontext.Value  `json:"functions"`
 	FunctionCall      jsontext.Value  `json:"function_call"`
 	ResponseFormat    *responseFormat `json:"response_format"`
@@ -62,10 +62,12 @@ type streamOptions struct {
 }
 
 type chatMessage struct {
-	Role    string      `json:"role"`
-	Content messageText `json:"content"`
-	Name    string      `json:"name"`
-	Refusal *string     `json:"refusal"`
+	Role       string      `json:"role"`
+	Content    messageText `json:"content"`
+	Name       string      `json:"name"`
+	Refusal    *string     `json:"refusal"`
+	ToolCalls  []callJSON  `json:"tool_calls"`
+	ToolCallID string      `json:"tool_call_id"`
 }
 
 // messageText is a string or a list of text parts.
@@ -105,17 +107,23 @@ func (r *chatRequest) check() error {
 	for _, m := range r.Messages {
 		switch m.Role {
 		case "system", "developer", "user", "assistant":
+			if m.ToolCallID != "" || len(m.ToolCalls) > 0 && m.Role != "assistant" {
+				return badRequest("invalid_value", "messages", "messages of role %q call no tools and answer none", m.Role)
+			}
+		case "tool":
+			if m.ToolCallID == "" {
+				return badRequest("invalid_value", "messages", "messages of role tool need a tool_call_id")
+			}
 		default:
 			return badRequest("invalid_value", "messages", "messages of role %q are not supported", m.Role)
 		}
 	}
 	return unsupported(map[string]jsontext.Value{
-		"tools": r.Tools, "tool_choice": r.ToolChoice, "parallel_tool_calls": r.ParallelToolCalls,
 		"functions": r.Functions, "function_call": r.FunctionCall,
 		"audio": r.Audio, "modalities": r.Modalities,
 		"prediction": r.Prediction, "reasoning_effort": r.ReasoningEffort, "verbosity": r.Verbosity,
 		"web_search_options": r.WebSearchOptions,
-	}, "tools", "tool_choice", "functions", "function_call",
+	}, "functions", "function_call",
 		"audio", "modalities", "prediction", "reasoning_effort", "verbosity", "web_search_options")
 }
 
@@ -135,6 +143,9 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 	if err := constrain(&req, r.Grammar, r.ResponseFormat); err != nil {
 		return shared.GenerateRequest{}, err
 	}
+	if err := r.setTools(&req); err != nil {
+		return shared.GenerateRequest{}, err
+	}
 	if err := chatLogprobsWanted(r.Logprobs, r.TopLogprobs, &req); err != nil {
 		return shared.GenerateRequest{}, err
 	}
@@ -143,7 +154,13 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 		if role == "developer" {
 			role = "system"
 		}
-		req.Messages = append(req.Messages, shared.Message{Role: role, Content: string(m.Content)})
+		calls, err := toToolCalls(m.ToolCalls)
+		if err != nil {
+			return shared.GenerateRequest{}, err
+		}
+		req.Messages = append(req.Messages, shared.Message{
+			Role: role, Content: string(m.Content), ToolCalls: calls, ToolCallID: m.ToolCallID,
+		})
 	}
 	return req, nil
 }

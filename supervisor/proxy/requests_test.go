@@ -69,7 +69,7 @@ func TestRequestReachesTheRuntime(t *testing.T) {
 		{"role":"assistant","content":null},{"role":"user","content":"hi"}],"max_completion_tokens":9,"stop":"END","seed":5,
 		"temperature":0,"logit_bias":{"7":-1.5},"user":"u","tools":[],"response_format":{"type": "text"}}`)
 	r := <-seen
-	if len(r.Messages) != 3 || r.Messages[0] != (shared.Message{Role: "system", Content: "ab"}) || r.Messages[1].Content != "" {
+	if len(r.Messages) != 3 || r.Messages[0].Role != "system" || r.Messages[0].Content != "ab" || r.Messages[1].Content != "" {
 		t.Errorf("messages %+v", r.Messages)
 	}
 	s := r.Sampling
@@ -121,7 +121,15 @@ func TestWrongRequestsAreNamed(t *testing.T) {
 	const open = `{"model":"story:Q8_0","messages":[{"role":"user","content":"hi"}],`
 	for _, bad := range []struct{ body, code, param string }{
 		{open + `"tempersture":1}`, "unknown_parameter", "tempersture"},
-		{open + `"tools":[{"type":"function"}]}`, "unsupported_parameter", "tools"},
+		{open + `"tools":[{"type":"function"}]}`, "invalid_value", "tools"},
+		{open + `"tools":[{"type":"custom"}]}`, "unsupported_parameter", "tools"},
+		{open + `"tools":[{"type":"function","function":{"name":"a b"}}]}`, "invalid_value", "tools"},
+		{open + `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","patternProperties":{}}}}]}`, "invalid_json_schema", "tools"},
+		{open + `"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"g"}}}`, "invalid_value", "tool_choice"},
+		{open + `"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"any"}`, "invalid_value", "tool_choice"},
+		{open + `"tool_choice":"required"}`, "invalid_value", "tool_choice"},
+		{open + `"tools":[{"type":"function","function":{"name":"f"}}],"response_format":{"type":"json_object"}}`, "invalid_value", "tools"},
+		{open + `"functions":[{"name":"f"}]}`, "unsupported_parameter", "functions"},
 		{open + `"logprobs":1}`, "invalid_type", "logprobs"},
 		{open + `"top_logprobs":2}`, "invalid_value", "top_logprobs"},
 		{open + `"logprobs":true,"top_logprobs":21}`, "invalid_value", "top_logprobs"},
@@ -142,6 +150,9 @@ func TestWrongRequestsAreNamed(t *testing.T) {
 		{`{"messages":[{"role":"user","content":"hi"}]}`, "missing_parameter", "model"},
 		{`{"model":"story:Q8_0"}`, "missing_parameter", "messages"},
 		{`{"model":"story:Q8_0","messages":[{"role":"tool","content":"hi"}]}`, "invalid_value", "messages"},
+		{`{"model":"story:Q8_0","messages":[{"role":"robot","content":"hi"}]}`, "invalid_value", "messages"},
+		{`{"model":"story:Q8_0","messages":[{"role":"user","content":"hi","tool_calls":[{}]}]}`, "invalid_value", "messages"},
+		{`{"model":"story:Q8_0","messages":[{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":"[1]"}}]}]}`, "invalid_value", "messages"},
 		{`{"model":"story:Q8_0","messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, "unsupported_parameter", "messages"},
 		{"{\"model\":\"\xff\"}", "invalid_json", "model"},
 		{`{"model":"story:Q8_0"} {}`, "invalid_json", ""},

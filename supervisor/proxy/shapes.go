@@ -20,6 +20,7 @@ type shape interface {
 type piece struct {
 	text   string
 	probs  []shared.TokenLogprob
+	calls  []shared.ToolCall
 	offset int // characters of the choice before this piece
 }
 
@@ -28,6 +29,8 @@ type chatShape struct{}
 type chatDelta struct {
 	Role    string `json:"role,omitempty"`
 	Content string `json:"content,omitempty"`
+
+	ToolCalls []callJSON `json:"tool_calls,omitempty"`
 }
 
 type chatChunkChoice struct {
@@ -38,9 +41,10 @@ type chatChunkChoice struct {
 }
 
 type chatText struct {
-	Role    string  `json:"role"`
-	Content string  `json:"content"`
-	Refusal *string `json:"refusal"`
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"` // null when there are calls and no text
+	Refusal   *string    `json:"refusal"`
+	ToolCalls []callJSON `json:"tool_calls,omitempty"`
 }
 
 type chatChoice struct {
@@ -60,7 +64,7 @@ func (chatShape) object(stream bool) string {
 func (chatShape) idPrefix() string { return "chatcmpl-" }
 
 func (chatShape) delta(index int, p piece, first bool) any {
-	c := chatChunkChoice{Index: index, Delta: chatDelta{Content: p.text}, Logprobs: toChatLogprobs(p.probs)}
+	c := chatChunkChoice{Index: index, Delta: chatDelta{Content: p.text, ToolCalls: toPieces(p.calls)}, Logprobs: toChatLogprobs(p.probs)}
 	if first {
 		c.Delta.Role = "assistant"
 	}
@@ -72,10 +76,11 @@ func (chatShape) finish(index int, reason string) any {
 }
 
 func (chatShape) whole(index int, p piece, reason string) any {
-	return chatChoice{
-		Index: index, Message: chatText{Role: "assistant", Content: p.text},
-		Logprobs: toChatLogprobs(p.probs), FinishReason: reason,
+	message := chatText{Role: "assistant", Content: &p.text, ToolCalls: joinCalls(p.calls)}
+	if p.text == "" && len(p.calls) > 0 {
+		message.Content = nil
 	}
+	return chatChoice{Index: index, Message: message, Logprobs: toChatLogprobs(p.probs), FinishReason: reason}
 }
 
 type textShape struct{}
