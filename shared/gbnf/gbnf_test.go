@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
@@ -83,6 +84,7 @@ func TestRefusedGrammars(t *testing.T) {
 		`root ::= [z-a]`:                     "ends before it begins",
 		`root ::= <think>`:                   "not supported",
 		`root ::= root "a"`:                  "left-recursive",
+		`root ::= ("a"?)+ root "b"`:          "left-recursive",
 		`root ::= ("a"?)* root "b"`:          "left-recursive",
 		"root ::= e e root \"x\"\ne ::= f f\nf ::= | \"y\"":                   "left-recursive",
 		"root ::= a\na ::= b \"x\"\nb ::= \"q\"? a":                           "left-recursive",
@@ -139,6 +141,12 @@ func TestLongTextsAreForgotten(t *testing.T) {
 		}
 		if len(m.states) > maxStates/2+8 {
 			t.Fatalf("%d states", len(m.states))
+		}
+	}
+	right := matcher(t, `root ::= "a" root | "b"`)
+	for range 1000 {
+		if err := right.Advance([]byte("a")); err != nil || len(right.frames) > 2 {
+			t.Fatalf("a rule that ends with itself keeps %d calls, %v", len(right.frames), err)
 		}
 	}
 	if m.Fits([]byte("a")) || !m.Fits([]byte("]")) || m.Advance([]byte("]")) != nil || !m.Finished() {
@@ -198,6 +206,33 @@ func TestSameAsRegularExpressions(t *testing.T) {
 			got := m.Advance([]byte(text)) == nil && m.Complete()
 			if want := re.MatchString(text); got != want {
 				t.Fatalf("%s matches %q: %v, as %s: %v", s.gbnf, text, got, s.regex, want)
+			}
+		}
+	})
+}
+
+// TestClassesOfCharacters compares sets with the characters in and around them.
+func TestClassesOfCharacters(t *testing.T) {
+	edge := rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune{0, 0x7F, 0x80, 0xBF, 0xC0, 0x7FF, 0x800, 0xFFF, 0x1000, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x3FFFF, 0x40000, 0x10FFFF}))
+	rapid.Check(t, func(t *rapid.T) {
+		lo, hi := edge.Draw(t, "lo"), edge.Draw(t, "hi")
+		lo, hi = min(lo, hi), max(lo, hi)
+		not := rapid.SampledFrom([]string{"", "^"}).Draw(t, "not")
+		g, err := Parse(fmt.Sprintf(`root ::= "x" [%s\U%08x-\U%08x]`, not, lo, hi))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []rune{lo, hi, lo - 1, hi + 1, edge.Draw(t, "other"), (lo + hi) / 2} {
+			if !utf8.ValidRune(c) {
+				continue
+			}
+			m, err := g.NewMatcher()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := m.Advance([]byte("x"+string(c))) == nil && m.Complete()
+			if want := (lo <= c && c <= hi) == (not == ""); got != want {
+				t.Fatalf("%U in [%s%U-%U]: %v", c, not, lo, hi, got)
 			}
 		}
 	})

@@ -224,17 +224,15 @@ func trailing(bits uint64) int {
 // another implementation check the texts.
 func TestEveryTextIsValid(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
+	for range 80 {
 		schema := schematest.Random(rnd)
 		grammar, err := FromSchema([]byte(schema))
 		if err != nil {
 			t.Fatalf("%v in %s", err, schema)
 		}
-		for range 2 {
-			text := randomText(t, grammar, rnd)
-			if err := schematest.Validate(schema, string(text)); err != nil {
-				t.Fatalf("%s\nmakes %s\n%v", schema, text, err)
-			}
+		text := randomText(t, grammar, rnd)
+		if err := schematest.Validate(schema, string(text)); err != nil {
+			t.Fatalf("%s\nmakes %s\n%v", schema, text, err)
 		}
 	}
 }
