@@ -206,6 +206,15 @@ func TestInvalidRequests(t *testing.T) {
 		}
 		_, _, err := r.ask(t.Context(), "a", func(q *shared.GenerateRequest) { q.PromptTokens = []int32{1} })
 		wantKind(t, err, shared.KindInvalid)
+		for field, spoil := range map[string]func(*shared.GenerateRequest){
+			"grammar":      func(q *shared.GenerateRequest) { q.Grammar = "root ::= (" },
+			"top_logprobs": func(q *shared.GenerateRequest) { q.TopLogprobs = shared.MaxTopLogprobs + 1 },
+		} {
+			_, _, err = r.ask(t.Context(), "a", spoil)
+			if e := shared.AsError(err, "", ""); e == nil || e.Kind != shared.KindInvalid || e.Field != field {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
 		_, _, err = r.ask(t.Context(), "a", func(q *shared.GenerateRequest) { q.Identity.Precision = "Q8_0" })
 		wantKind(t, err, shared.KindIdentity)
 	})

@@ -181,7 +181,7 @@ func (c *converter) additional(s *value, path string) (string, error) {
 
 func (c *converter) array(s *value, path string) (string, error) {
 	if v := s.get("uniqueItems"); v != nil && v.kind != 'f' {
-		return "", fail("uniqueItems", path, unsupported)
+		return "", fail("uniqueItems", path, "not supported")
 	}
 	least, most, err := limits(s, "minItems", "maxItems", path)
 	if err != nil {

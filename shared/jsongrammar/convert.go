@@ -240,7 +240,7 @@ func checkKeywords(s *value, path string) error {
 	}
 	for _, m := range s.members {
 		if !isAnnotation(m.name) && !slices.Contains(known, m.name) {
-			return fail(m.name, path, unsupported)
+			return fail(m.name, path, "not supported")
 		}
 	}
 	return nil

@@ -209,7 +209,7 @@ func checkMultiple(s *value, path string, whole bool) error {
 	if v == nil || whole && v.text == "1" {
 		return nil
 	}
-	return fail("multipleOf", path, unsupported)
+	return fail("multipleOf", path, "not supported")
 }
 
 func (c *converter) integer(s *value, path string) (string, error) {
