@@ -9,7 +9,9 @@ import (
 func toMessages(in []Message) []*pb.Message {
 	var out []*pb.Message
 	for _, m := range in {
-		out = append(out, &pb.Message{Role: m.Role, Content: m.Content})
+		out = append(out, &pb.Message{
+			Role: m.Role, Content: m.Content, ToolCalls: toToolCalls(m.ToolCalls), ToolCallId: m.ToolCallID,
+		})
 	}
 	return out
 }
@@ -17,7 +19,9 @@ func toMessages(in []Message) []*pb.Message {
 func fromMessages(in []*pb.Message) []Message {
 	var out []Message
 	for _, m := range in {
-		out = append(out, Message{Role: m.GetRole(), Content: m.GetContent()})
+		out = append(out, Message{
+			Role: m.GetRole(), Content: m.GetContent(), ToolCalls: fromToolCalls(m.GetToolCalls()), ToolCallID: m.GetToolCallId(),
+		})
 	}
 	return out
 }
@@ -72,6 +76,13 @@ func toGenerate(r GenerateRequest) *pb.GenerateRequest {
 		IgnoreEos:    r.IgnoreEOS,
 		OnMiss:       string(r.OnMiss),
 		DeadlineNs:   int64(r.Deadline),
+		Logprobs:     r.Logprobs,
+		TopLogprobs:  int32(r.TopLogprobs),
+		Grammar:      r.Grammar,
+		Tools:        toTools(r.Tools),
+		ToolChoice:   r.ToolChoice,
+		OnlyTool:     r.OnlyTool,
+		OneToolCall:  r.OneToolCall,
 	}
 }
 
@@ -89,11 +100,18 @@ func fromGenerate(m *pb.GenerateRequest) GenerateRequest {
 		IgnoreEOS:    m.GetIgnoreEos(),
 		OnMiss:       OnMiss(m.GetOnMiss()),
 		Deadline:     time.Duration(m.GetDeadlineNs()),
+		Logprobs:     m.GetLogprobs(),
+		TopLogprobs:  int(m.GetTopLogprobs()),
+		Grammar:      m.GetGrammar(),
+		Tools:        fromTools(m.GetTools()),
+		ToolChoice:   m.GetToolChoice(),
+		OnlyTool:     m.GetOnlyTool(),
+		OneToolCall:  m.GetOneToolCall(),
 	}
 }
 
 func toChunk(c Chunk) *pb.Chunk {
-	m := &pb.Chunk{SlotId: c.SlotID, Text: c.Text, Tokens: c.Tokens}
+	m := &pb.Chunk{SlotId: c.SlotID, Text: c.Text, Tokens: c.Tokens, Logprobs: toLogprobs(c.Logprobs), ToolCalls: toToolCalls(c.ToolCalls)}
 	if c.Phases != nil {
 		m.Phases = toPhases(*c.Phases)
 	}
@@ -104,7 +122,10 @@ func toChunk(c Chunk) *pb.Chunk {
 }
 
 func fromChunk(m *pb.Chunk) Chunk {
-	c := Chunk{SlotID: m.GetSlotId(), Text: m.GetText(), Tokens: m.GetTokens()}
+	c := Chunk{
+		SlotID: m.GetSlotId(), Text: m.GetText(), Tokens: m.GetTokens(),
+		Logprobs: fromLogprobs(m.GetLogprobs()), ToolCalls: fromToolCalls(m.GetToolCalls()),
+	}
 	if m.GetPhases() != nil {
 		p := fromPhases(m.GetPhases())
 		c.Phases = &p

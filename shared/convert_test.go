@@ -19,7 +19,7 @@ func fill(v reflect.Value, n *int64) {
 		v.SetString(fmt.Sprintf("value-%d", *n))
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(*n)
-	case reflect.Uint32, reflect.Uint64:
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(*n))
 	case reflect.Float32, reflect.Float64:
 		v.SetFloat(float64(*n))
@@ -79,6 +79,9 @@ func TestEveryFieldCrossesTheWire(t *testing.T) {
 	roundTrip(t, func(v Result) Result { return fromResult(toResult(v)) })
 	roundTrip(t, func(v TokenizeRequest) TokenizeRequest { return fromTokenize(toTokenize(v)) })
 	roundTrip(t, func(v ApplyTemplateRequest) ApplyTemplateRequest { return fromApplyTemplate(toApplyTemplate(v)) })
+	roundTrip(t, func(v DetokenizeRequest) DetokenizeRequest { return fromDetokenize(toDetokenize(v)) })
+	roundTrip(t, func(v EmbedRequest) EmbedRequest { return fromEmbed(toEmbed(v)) })
+	roundTrip(t, func(v EmbedResult) EmbedResult { return fromEmbedResult(toEmbedResult(v)) })
 	roundTrip(t, func(v WorkerInfo) WorkerInfo { return fromWorkerInfo(toWorkerInfo(v)) })
 	roundTrip(t, func(v PrefetchRequest) PrefetchRequest { return fromPrefetch(toPrefetch(v)) })
 	roundTrip(t, func(v PrefetchResult) PrefetchResult { return fromPrefetchResult(toPrefetchResult(v)) })

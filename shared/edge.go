@@ -17,7 +17,7 @@ type Measured struct {
 
 // GenerateAtEdge runs a request and closes its account of phases. start is when
 // the request was parsed. deliver writes one chunk and flushes it; it gets the
-// first text chunk with the phases known so far. A request without any text
+// first chunk with content and the phases known so far. A request without any
 // has no first frame: FirstChunk and the phases are zero.
 //
 // Other cannot become negative: every other phase was measured inside this
@@ -26,7 +26,7 @@ func GenerateAtEdge(ctx context.Context, f Frontend, start time.Time, req Genera
 	var m Measured
 	var known Phases
 	res, err := f.Generate(ctx, req, func(c Chunk) error {
-		if c.Text == "" || m.FirstChunk != 0 {
+		if !c.HasContent() || m.FirstChunk != 0 {
 			return deliver(c)
 		}
 		if c.Phases != nil {

@@ -106,3 +106,13 @@ func (c *frontendClient) Activity(ctx context.Context, after uint64) (Activity, 
 	m, err := c.client.Activity(ctx, &pb.ActivityRequest{After: after})
 	return fromActivity(m), c.fail(ctx, "activity", err)
 }
+
+func (c *frontendClient) Detokenize(ctx context.Context, req DetokenizeRequest) (string, error) {
+	m, err := c.client.Detokenize(ctx, toDetokenize(req))
+	return m.GetText(), c.fail(ctx, "detokenize", err)
+}
+
+func (c *frontendClient) Embed(ctx context.Context, req EmbedRequest) (EmbedResult, error) {
+	m, err := c.client.Embed(ctx, toEmbed(req))
+	return fromEmbedResult(m), c.fail(ctx, "embed", err)
+}

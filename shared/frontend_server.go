@@ -81,3 +81,13 @@ func (s *frontendServer) Activity(ctx context.Context, m *pb.ActivityRequest) (*
 	activity, err := s.impl.Activity(ctx, m.GetAfter())
 	return reply(toActivity(activity), err)
 }
+
+func (s *frontendServer) Detokenize(ctx context.Context, m *pb.DetokenizeRequest) (*pb.DetokenizeResult, error) {
+	text, err := s.impl.Detokenize(ctx, fromDetokenize(m))
+	return reply(&pb.DetokenizeResult{Text: validText(text)}, err)
+}
+
+func (s *frontendServer) Embed(ctx context.Context, m *pb.EmbedRequest) (*pb.EmbedResult, error) {
+	res, err := s.impl.Embed(ctx, fromEmbed(m))
+	return reply(toEmbedResult(res), err)
+}

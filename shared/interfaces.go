@@ -59,6 +59,41 @@ type TokenizeRequest struct {
 	ParseSpecial bool
 }
 
+// DetokenizeRequest turns token ids into text.
+type DetokenizeRequest struct {
+	Requirement Requirement
+	Identity    Identity
+	Tokens      []int32
+}
+
+// EmbedInput is one text to embed: exactly one of its fields is set.
+type EmbedInput struct {
+	Text   string
+	Tokens []int32
+}
+
+// MaxEmbedInputs is the most texts of one call.
+const MaxEmbedInputs = 2048
+
+// EmbedRequest asks for a vector for each input.
+type EmbedRequest struct {
+	Requirement Requirement
+	Identity    Identity
+	Inputs      []EmbedInput
+	OnMiss      OnMiss        // empty means the slot's own
+	Deadline    time.Duration // counted from arrival; 0 means the default
+}
+
+// EmbedResult has the vectors in the order of the inputs, each of length 1.
+type EmbedResult struct {
+	SlotID       string
+	Model        string
+	Identity     Identity
+	Vectors      [][]float32
+	Pooling      string // mean, last or cls
+	PromptTokens int    // of all inputs together
+}
+
 // ApplyTemplateRequest renders a chat with the model's own template.
 type ApplyTemplateRequest struct {
 	Requirement         Requirement
@@ -108,6 +143,9 @@ type Worker interface {
 	Generate(ctx context.Context, req GenerateRequest, emit func(Chunk) error) (Result, error)
 	Tokenize(ctx context.Context, req TokenizeRequest) ([]int32, error)
 	ApplyTemplate(ctx context.Context, req ApplyTemplateRequest) (string, error)
+	Detokenize(ctx context.Context, req DetokenizeRequest) (string, error)
+	// Embed fails with KindUnsupported for models that give no embeddings.
+	Embed(ctx context.Context, req EmbedRequest) (EmbedResult, error)
 	Evict(ctx context.Context, dropHost bool) (EvictWorkerResult, error)
 	// Drain returns how many requests had to be cancelled at the deadline.
 	Drain(ctx context.Context, deadline time.Duration) (int, error)
@@ -137,4 +175,7 @@ type Frontend interface {
 	Reload(ctx context.Context) (Reload, error)
 	// Activity gives the requests with a number above after that ended lately.
 	Activity(ctx context.Context, after uint64) (Activity, error)
+	Detokenize(ctx context.Context, req DetokenizeRequest) (string, error)
+	// Embed fails with KindUnsupported for models that give no embeddings.
+	Embed(ctx context.Context, req EmbedRequest) (EmbedResult, error)
 }

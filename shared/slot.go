@@ -237,7 +237,34 @@ type Resolution struct {
 type Message struct {
 	Role    string
 	Content string
+	// ToolCalls are what an assistant's turn asked for; a turn of role tool answers
+	// the one of ToolCallID.
+	ToolCalls  []ToolCall
+	ToolCallID string
 }
+
+// Tool is a function that the model may ask to have called.
+type Tool struct {
+	Name        string
+	Description string
+	Parameters  string // a JSON schema; empty means that there are none
+}
+
+// ToolCall is a call that the model asked for. In a stream the first piece of a
+// call has its id and name; Arguments is JSON, in pieces that follow each other.
+type ToolCall struct {
+	Index     int
+	ID        string
+	Name      string
+	Arguments string
+}
+
+// Choices of whether tools are called; a tool's own name as OnlyTool narrows
+// ToolRequired to that one.
+const (
+	ToolAuto     = "auto"
+	ToolRequired = "required"
+)
 
 // LogitBias is added to one token's logit before sampling.
 type LogitBias struct {
@@ -275,6 +302,39 @@ type GenerateRequest struct {
 	IgnoreEOS    bool
 	OnMiss       OnMiss        // empty means the slot's own
 	Deadline     time.Duration // counted from arrival; 0 means the default
+	// Logprobs asks for the log probability of each token of the answer, and
+	// TopLogprobs for those of that many tokens that were most likely in its place.
+	Logprobs    bool
+	TopLogprobs int
+	// Grammar is GBNF that the whole answer has to follow; empty means none.
+	Grammar string
+	// Tools are offered to the model through its chat template. ToolChoice empty
+	// means ToolAuto. With OneToolCall an answer asks for one call at most.
+	Tools       []Tool
+	ToolChoice  string
+	OnlyTool    string
+	OneToolCall bool
+}
+
+// MaxTopLogprobs is the most alternatives that a request may ask for.
+const MaxTopLogprobs = 20
+
+// TokenLogprob is a token and the logarithm of its probability as the model gave
+// it, before penalties, temperature and whatever else chooses among tokens.
+type TokenLogprob struct {
+	Token int32
+	// Bytes are the token's own, which may be a part of a character.
+	Bytes   []byte
+	Logprob float32
+	// Top are the most likely tokens in this place, best first.
+	Top []AlternativeLogprob
+}
+
+// AlternativeLogprob is one token that was possible in a place.
+type AlternativeLogprob struct {
+	Token   int32
+	Bytes   []byte
+	Logprob float32
 }
 
 // Chunk is a piece of the answer, or, with Progress set, news of the
@@ -286,12 +346,21 @@ type Chunk struct {
 	Tokens   []int32
 	Phases   *Phases
 	Progress *Progress
+	// Logprobs are those of Tokens, when the request asked for them; tokens that
+	// belong to a stop string, whose text is not shown, have none.
+	Logprobs []TokenLogprob
+	// ToolCalls are pieces of calls that the model asks for.
+	ToolCalls []ToolCall
 }
+
+// HasContent says whether a client gets to see something of the chunk.
+func (c Chunk) HasContent() bool { return c.Text != "" || len(c.ToolCalls) > 0 }
 
 // Finish reasons of a Result.
 const (
 	FinishStop   = "stop"
 	FinishLength = "length"
+	FinishTools  = "tool_calls"
 )
 
 // Usage counts tokens. PromptTokens is always the whole prompt.

@@ -75,6 +75,16 @@ func (c *workerClient) ApplyTemplate(ctx context.Context, req ApplyTemplateReque
 	return m.GetPrompt(), c.fail(ctx, "apply template", err)
 }
 
+func (c *workerClient) Detokenize(ctx context.Context, req DetokenizeRequest) (string, error) {
+	m, err := c.client.Detokenize(ctx, toDetokenize(req))
+	return m.GetText(), c.fail(ctx, "detokenize", err)
+}
+
+func (c *workerClient) Embed(ctx context.Context, req EmbedRequest) (EmbedResult, error) {
+	m, err := c.client.Embed(ctx, toEmbed(req))
+	return fromEmbedResult(m), c.fail(ctx, "embed", err)
+}
+
 func (c *workerClient) Evict(ctx context.Context, dropHost bool) (EvictWorkerResult, error) {
 	m, err := c.client.Evict(ctx, &pb.EvictWorkerRequest{DropHost: dropHost})
 	return fromEvictResult(m), c.fail(ctx, "evict", err)

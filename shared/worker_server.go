@@ -53,6 +53,16 @@ func (s *workerServer) ApplyTemplate(ctx context.Context, m *pb.ApplyTemplateReq
 	return reply(&pb.ApplyTemplateResult{Prompt: validText(prompt)}, err)
 }
 
+func (s *workerServer) Detokenize(ctx context.Context, m *pb.DetokenizeRequest) (*pb.DetokenizeResult, error) {
+	text, err := s.impl.Detokenize(ctx, fromDetokenize(m))
+	return reply(&pb.DetokenizeResult{Text: validText(text)}, err)
+}
+
+func (s *workerServer) Embed(ctx context.Context, m *pb.EmbedRequest) (*pb.EmbedResult, error) {
+	res, err := s.impl.Embed(ctx, fromEmbed(m))
+	return reply(toEmbedResult(res), err)
+}
+
 func (s *workerServer) Evict(ctx context.Context, m *pb.EvictWorkerRequest) (*pb.EvictWorkerResult, error) {
 	res, err := s.impl.Evict(ctx, m.GetDropHost())
 	return reply(toEvictResult(res), err)
@@ -87,7 +97,7 @@ func reply[M any](m *M, err error) (*M, error) {
 func sendGenerate(stream grpc.ServerStreamingServer[pb.GenerateReply], w *writes, run func(func(Chunk) error) (Result, error)) error {
 	waits := w != nil
 	res, err := run(func(c Chunk) error {
-		first := waits && c.Text != ""
+		first := waits && c.HasContent()
 		var before uint64
 		if first {
 			waits = false

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/gbnf"
 )
 
 // What a slot has that does not set it.
@@ -27,13 +29,19 @@ type resident struct {
 	identity    shared.Identity
 	model       Model
 	scheduler   *scheduler
+	embedder    *embedder
 	template    *chatTemplate
 	vocab       int32
 	addsBOS     bool
+	addsSpace   bool // before the first word of a text
 	deviceBytes int64
+	tools       *toolFormat      // nil when the chat template knows none
+	words       *gbnf.Vocabulary // made by the first request with a grammar
+	wordsOnce   sync.Once
 }
 
 func (r *resident) close() {
+	r.embedder.close()
 	r.scheduler.close()
 	r.model.Close()
 }
@@ -94,6 +102,7 @@ func (w *Worker) build(ctx context.Context, host *hostBuffer, expected shared.Id
 		model.Close()
 		return nil, res, err
 	}
+	r.embedder = startEmbedder(model, r.scheduler.cfg.context, r.spec.Queue, &w.progress)
 	res.Warmup = r.scheduler.warmed
 	res.Transfer = time.Since(begin) - res.Warmup
 	begin = time.Now()

@@ -39,6 +39,7 @@ type ModelInfo struct {
 	SWA           int // sliding window, 0 when attention is full
 	Recurrent     bool
 	Hybrid        bool
+	Pooling       string // none, mean, cls, last or rank; empty when the file does not say
 	TrainedTokens int
 	Vocab         int
 	WeightBytes   int64
@@ -58,6 +59,9 @@ type ContextConfig struct {
 	Outputs int
 	Threads int
 	KVType  string
+	// Embeddings makes a context for vectors instead of text: every row has an
+	// embedding, and none is sampled from.
+	Embeddings bool
 }
 
 // Model is built weights. Its methods may be called from any goroutine.
@@ -101,8 +105,14 @@ type Context interface {
 	Decode(rows []Row) error
 	// Sample chooses and accepts a token; -1 for a row that has no logits.
 	Sample(s Sampler, row int) int32
+	// SampleAmong is Sample among the tokens that may come next; -1 also when there
+	// is none of them.
+	SampleAmong(s Sampler, row int, may Allowed) int32
 	// Logits is the engine's own memory, valid until the next Decode.
 	Logits(row int) []float32
+	// Embedding is the vector of one row of the last Decode, in the engine's own
+	// memory; nil when the model gives none or the context was not made for it.
+	Embedding(row int) []float32
 	// SeqRemove drops positions from..to (to < 0: to the end); false means that
 	// this kind of memory cannot be cut there.
 	SeqRemove(seq, from, to int32) bool
@@ -117,6 +127,13 @@ type Context interface {
 	// DeviceBytes is KV memory plus compute buffers, as far as the engine tells.
 	DeviceBytes() int64
 	Close()
+}
+
+// Allowed says which tokens may come next.
+type Allowed interface {
+	Allows(token int32) bool
+	// Mask has a bit for each token, the lowest first, and is nil when there is none.
+	Mask() []uint64
 }
 
 // Sampler chooses tokens for one request.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	mathbits "math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -63,6 +64,7 @@ type fakeModel struct {
 	removeHook   func(int32) bool // false: the sequence cannot be cut
 	restoreHook  func(int) int    // how many bytes of a state are taken
 	forget       bool             // the next count of tokens loses one
+	embedHook    func(tokens []int32) []float32
 
 	samplers atomic.Int64 // samplers that were not closed
 }
@@ -220,6 +222,30 @@ func (c *fakeContext) Sample(s Sampler, row int) int32 {
 		c.model.sampleHook(c.ends[row])
 	}
 	return c.model.next(c.ends[row])
+}
+
+func (c *fakeContext) SampleAmong(s Sampler, row int, may Allowed) int32 {
+	if token := c.Sample(s, row); may.Allows(token) {
+		return token
+	}
+	for i, bits := range may.Mask() {
+		if bits != 0 {
+			return int32(64*i + mathbits.TrailingZeros64(bits))
+		}
+	}
+	return -1
+}
+
+// Embedding is a vector that tells the token and its place.
+func (c *fakeContext) Embedding(row int) []float32 {
+	defer c.enter()()
+	if c.model.embedHook != nil {
+		return c.model.embedHook(c.ends[row])
+	}
+	if !c.cfg.Embeddings {
+		return nil
+	}
+	return []float32{float32(c.rows[row].Token), float32(c.rows[row].Pos), 1}
 }
 
 // Logits say which token comes next.

@@ -2,7 +2,6 @@ package slotworker
 
 import (
 	"context"
-	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -65,6 +64,8 @@ func (r *resident) generate(ctx context.Context, req shared.GenerateRequest, arr
 		maxTokens: req.MaxTokens,
 		stop:      req.Stop,
 		ignoreEOS: req.IgnoreEOS,
+		logprobs:  req.Logprobs,
+		top:       req.TopLogprobs,
 		box:       newMailbox(),
 	}
 	q.stamps.arrived = arrived
@@ -76,11 +77,18 @@ func (r *resident) generate(ctx context.Context, req shared.GenerateRequest, arr
 	if q.prompt, err = r.promptTokens(ctx, req); err != nil {
 		return shared.Result{}, err
 	}
+	if q.grammar, err = r.guide(req); err != nil {
+		return shared.Result{}, err
+	}
 	if q.sampler, err = r.model.NewSampler(req.Sampling, q.prompt); err != nil {
 		return shared.Result{}, err
 	}
 	r.scheduler.fetchPages(ctx, q)
 	q.stamps.prepared = time.Now()
+	if len(req.Tools) > 0 {
+		q.piece = r.piece
+		return r.awaitCalls(q, emit)
+	}
 	return r.await(q, emit)
 }
 
@@ -118,6 +126,25 @@ func (r *resident) await(q *request, emit func(shared.Chunk) error) (shared.Resu
 	}
 }
 
+// awaitCalls is await for an answer in which tools may be called.
+func (r *resident) awaitCalls(q *request, emit func(shared.Chunk) error) (shared.Result, error) {
+	parser := newToolParser(r.tools)
+	res, err := r.await(q, func(c shared.Chunk) error { return emit(parser.chunk(c)) })
+	if err != nil {
+		return res, err
+	}
+	if last := parser.end(); last.HasContent() {
+		last.SlotID = r.spec.SlotID
+		if err := emit(last); err != nil {
+			return res, shared.Errorf(shared.KindCancelled, "the answer could not be handed on: %w", err)
+		}
+	}
+	if parser.calls > 0 && res.FinishReason == shared.FinishStop {
+		res.FinishReason = shared.FinishTools
+	}
+	return res, nil
+}
+
 // greedy gives the n most likely tokens after a prompt, ends of text included.
 func (r *resident) greedy(ctx context.Context, prompt []int32, n int) ([]int32, error) {
 	sampler, err := r.model.NewSampler(shared.Sampling{}, prompt)
@@ -150,6 +177,14 @@ func checkRequest(req shared.GenerateRequest) error {
 		return invalid("max_tokens", "max_tokens cannot be negative")
 	case req.Deadline < 0:
 		return invalid("deadline", "the deadline cannot be negative")
+	case req.TopLogprobs < 0 || req.TopLogprobs > shared.MaxTopLogprobs:
+		return invalid("top_logprobs", "top_logprobs %d is not between 0 and %d", req.TopLogprobs, shared.MaxTopLogprobs)
+	case req.Grammar != "" && req.IgnoreEOS:
+		return invalid("grammar", "grammar and ignore_eos exclude each other: a grammar says where the text ends")
+	case len(req.Tools) > 0 && (req.IgnoreEOS || len(req.Messages) == 0):
+		return invalid("tools", "tools need messages, and cannot be used with ignore_eos")
+	case req.TopLogprobs > 0 && !req.Logprobs:
+		return invalid("top_logprobs", "top_logprobs needs logprobs")
 	}
 	for _, stop := range req.Stop {
 		if stop == "" || !utf8.ValidString(stop) {
@@ -160,5 +195,7 @@ func checkRequest(req shared.GenerateRequest) error {
 }
 
 func invalid(field, format string, args ...any) error {
-	return &shared.Error{Kind: shared.KindInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
+	err := shared.Errorf(shared.KindInvalid, format, args...)
+	err.Field = field
+	return err
 }

@@ -19,6 +19,7 @@ type mailbox struct {
 	mu      sync.Mutex
 	text    []byte // text, tokens and phases that have not been taken yet
 	tokens  []int32
+	probs   []shared.TokenLogprob
 	phases  *shared.Phases
 	end     *outcome
 	ready   chan struct{} // holds one signal while there is something to take
@@ -34,6 +35,7 @@ func (m *mailbox) put(c shared.Chunk) {
 	m.mu.Lock()
 	m.text = append(m.text, c.Text...)
 	m.tokens = append(m.tokens, c.Tokens...)
+	m.probs = append(m.probs, c.Logprobs...)
 	if c.Phases != nil {
 		m.phases = c.Phases
 	}
@@ -60,7 +62,7 @@ func (m *mailbox) signal() {
 func (m *mailbox) take() (shared.Chunk, *outcome) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := shared.Chunk{Text: string(m.text), Tokens: m.tokens, Phases: m.phases}
-	m.text, m.tokens, m.phases = m.text[:0], nil, nil
+	c := shared.Chunk{Text: string(m.text), Tokens: m.tokens, Phases: m.phases, Logprobs: m.probs}
+	m.text, m.tokens, m.phases, m.probs = m.text[:0], nil, nil, nil
 	return c, m.end
 }

@@ -14,7 +14,8 @@ type mirror struct {
 	hostBytes   int64
 	deviceBytes int64
 	pinned      bool
-	scheduler   *scheduler // for its gauges; nil unless resident
+	scheduler   *scheduler // for its gauges, as the next; nil unless resident
+	embedder    *embedder
 }
 
 // load is how many requests run and how many wait.
@@ -75,7 +76,7 @@ func (o *owner) reflect(s *slotState) {
 		now.hostBytes, now.pinned = s.host.size(), s.host.pinned
 	}
 	if r := s.resident; r != nil {
-		now.identity, now.deviceBytes, now.scheduler = r.identity, r.deviceBytes, r.scheduler
+		now.identity, now.deviceBytes, now.scheduler, now.embedder = r.identity, r.deviceBytes, r.scheduler, r.embedder
 	}
 	if now != *old {
 		o.mirror.Store(&now)

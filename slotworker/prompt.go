@@ -1,7 +1,9 @@
 package slotworker
 
 import (
+	"bytes"
 	"context"
+	"slices"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -15,6 +17,12 @@ func (r *resident) prepareText(host *hostBuffer) error {
 		return engineError("the engine cannot tokenize", err)
 	}
 	r.addsBOS = len(special) > 0 && special[0] == r.model.BOS()
+	word, err := r.model.Tokenize("x", false, false)
+	if err != nil {
+		return engineError("the engine cannot tokenize", err)
+	}
+	r.addsSpace = len(word) > 0 && bytes.HasPrefix(r.model.Piece(word[0], false), []byte(" "))
+	r.tools = detectTools(host.proof.header.ChatTemplate())
 	r.template = parseTemplate(host.proof.header.ChatTemplate(), templateTokens{
 		bos: string(r.specialPiece(r.model.BOS())),
 		eos: string(r.specialPiece(r.model.EOS())),
@@ -49,14 +57,12 @@ func (r *resident) promptTokens(ctx context.Context, req shared.GenerateRequest)
 func (r *resident) tokens(ctx context.Context, req shared.GenerateRequest) ([]int32, error) {
 	switch {
 	case len(req.PromptTokens) > 0:
-		for i, token := range req.PromptTokens {
-			if token < 0 || token >= r.vocab {
-				return nil, invalid("prompt_tokens", "token %d at position %d is not in the vocabulary of %d tokens", token, i, r.vocab)
-			}
+		if i := r.unknownToken(req.PromptTokens); i >= 0 {
+			return nil, invalid("prompt_tokens", "token %d at position %d is not in the vocabulary of %d tokens", req.PromptTokens[i], i, r.vocab)
 		}
 		return req.PromptTokens, nil
 	case len(req.Messages) > 0:
-		text, err := r.template.render(ctx, req.Messages, true)
+		text, err := r.template.render(ctx, templateInput{messages: req.Messages, tools: req.Tools, addGenerationPrompt: true})
 		if err != nil {
 			return nil, err
 		}
@@ -65,6 +71,11 @@ func (r *resident) tokens(ctx context.Context, req shared.GenerateRequest) ([]in
 		// A plain prompt may hold the model's own markup.
 		return r.tokenize(req.Prompt, true, true)
 	}
+}
+
+// unknownToken is the position of the first token that the model does not have, or -1.
+func (r *resident) unknownToken(tokens []int32) int {
+	return slices.IndexFunc(tokens, func(t int32) bool { return t < 0 || t >= r.vocab })
 }
 
 // chatTokens tokenizes a rendered chat. Some templates write the beginning of
@@ -102,6 +113,41 @@ func (w *Worker) Tokenize(_ context.Context, req shared.TokenizeRequest) ([]int3
 	return tokens, nil
 }
 
+// Detokenize turns token ids into text, markup included.
+func (w *Worker) Detokenize(_ context.Context, req shared.DetokenizeRequest) (string, error) {
+	r, err := w.acquire(req.Identity)
+	if err != nil {
+		return "", shared.AsError(err, "detokenize", w.owner.mirror.Load().slotID)
+	}
+	defer w.release()
+	text, err := r.detokenize(req.Tokens)
+	if err != nil {
+		return "", shared.AsError(err, "detokenize", r.spec.SlotID)
+	}
+	return text, nil
+}
+
+// detokenize is the text whose tokens these are. The space that a tokenizer puts
+// before a text is taken off again.
+func (r *resident) detokenize(tokens []int32) (string, error) {
+	if i := r.unknownToken(tokens); i >= 0 {
+		return "", invalid("tokens", "token %d at position %d is not in the vocabulary of %d tokens", tokens[i], i, r.vocab)
+	}
+	first := 0
+	if len(tokens) > 0 && tokens[0] == r.model.BOS() {
+		first = 1
+	}
+	var text []byte
+	for i, token := range tokens {
+		piece := r.model.Piece(token, true)
+		if i == first && r.addsSpace {
+			piece = bytes.TrimPrefix(piece, []byte(" "))
+		}
+		text = append(text, piece...)
+	}
+	return validText(text), nil
+}
+
 // ApplyTemplate renders a chat as Generate would.
 func (w *Worker) ApplyTemplate(ctx context.Context, req shared.ApplyTemplateRequest) (string, error) {
 	r, err := w.acquire(req.Identity)
@@ -109,7 +155,7 @@ func (w *Worker) ApplyTemplate(ctx context.Context, req shared.ApplyTemplateRequ
 		return "", shared.AsError(err, "apply template", w.owner.mirror.Load().slotID)
 	}
 	defer w.release()
-	text, err := r.template.render(ctx, req.Messages, req.AddGenerationPrompt)
+	text, err := r.template.render(ctx, templateInput{messages: req.Messages, addGenerationPrompt: req.AddGenerationPrompt})
 	if err != nil {
 		return "", shared.AsError(err, "apply template", r.spec.SlotID)
 	}

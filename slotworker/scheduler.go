@@ -282,10 +282,13 @@ func (s *scheduler) deliver(t take, decoded time.Time) {
 	if seq.answer == 0 {
 		r.stamps.prefilled = decoded
 	}
-	token := s.engine.Sample(r.sampler, t.logits)
-	if token < 0 {
-		s.release(seq, outcome{err: shared.Errorf(shared.KindEngine, "the engine could not choose a token")})
+	token, err := s.sample(r, t.logits)
+	if err != nil {
+		s.release(seq, outcome{err: err})
 		return
+	}
+	if r.logprobs && (r.ignoreEOS || !s.cfg.model.IsEOG(token)) {
+		seq.probs = append(seq.probs, logprob(s.cfg.model, s.engine.Logits(t.logits), token, r.top))
 	}
 	c, finish := seq.accepted(token, s.cfg.model, s.cfg.context.TokensPerSequence)
 	if c.Text != "" || len(c.Tokens) > 0 {

@@ -18,6 +18,10 @@ type request struct {
 	maxTokens int // 0 means until the context is full
 	stop      []string
 	ignoreEOS bool
+	logprobs  bool
+	top       int                // alternatives in each place
+	grammar   constraint         // nil when the answer is free
+	piece     func(int32) []byte // a token's text, when it is not the model's own
 	stamps    stamps
 	box       *mailbox
 
@@ -39,17 +43,20 @@ type sequence struct {
 	rested  *pages.Prompt // what an idle sequence holds; nil when it is empty
 	counted int           // positions by the engine's own count
 
-	next   int32   // sampled, not in KV memory yet
-	answer int     // tokens sampled
-	unsent []int32 // tokens that no chunk has carried yet
+	next   int32                 // sampled, not in KV memory yet
+	answer int                   // tokens sampled
+	unsent []int32               // tokens that no chunk has carried yet
+	probs  []shared.TokenLogprob // of unsent, when asked for
+	start  int                   // of the first unsent token in the answer's bytes
+	sent   int                   // bytes of text handed out
 	text   *textStream
 	shown  bool // the first text has been delivered
 }
 
 func (s *sequence) prefilling() bool { return s.filled < len(s.req.prompt) }
 
-// accepted takes in one sampled token. The finish reason is empty while the
-// request goes on.
+// accepted takes in one sampled token; its account, when one is wanted, is in
+// probs by then. The finish reason is empty while the request goes on.
 func (s *sequence) accepted(token int32, m Model, contextTokens int) (c shared.Chunk, finish string) {
 	if m.IsEOG(token) && !s.req.ignoreEOS {
 		return s.chunk(s.text.finish(), true), shared.FinishStop
@@ -57,9 +64,9 @@ func (s *sequence) accepted(token int32, m Model, contextTokens int) (c shared.C
 	s.next = token
 	s.answer++
 	s.unsent = append(s.unsent, token)
-	text := s.text.push(m.Piece(token, false))
+	text := s.text.push(s.piece(token, m))
 	switch {
-	case s.text.stopped:
+	case s.text.stopped, s.req.grammar != nil && s.req.grammar.Finished():
 		finish = shared.FinishStop
 	case s.answer == s.req.maxTokens, len(s.req.prompt)+s.answer >= contextTokens:
 		finish = shared.FinishLength
@@ -70,14 +77,22 @@ func (s *sequence) accepted(token int32, m Model, contextTokens int) (c shared.C
 	return s.chunk(text, finish != ""), finish
 }
 
+func (s *sequence) piece(token int32, m Model) []byte {
+	if s.req.piece != nil {
+		return s.req.piece(token)
+	}
+	return m.Piece(token, false)
+}
+
 // chunk makes the next chunk. It is empty while there is no text, unless this
 // is the last one, which carries the tokens that gave none.
 func (s *sequence) chunk(text string, last bool) shared.Chunk {
 	if text == "" && !last {
 		return shared.Chunk{}
 	}
-	c := shared.Chunk{Text: text, Tokens: s.unsent}
-	s.unsent = nil
+	s.sent += len(text)
+	c := shared.Chunk{Text: text, Tokens: s.unsent, Logprobs: s.shownProbs()}
+	s.unsent, s.probs = nil, nil
 	if text != "" && !s.shown {
 		s.shown = true
 		s.req.stamps.first = time.Now()
@@ -85,6 +100,18 @@ func (s *sequence) chunk(text string, last bool) shared.Chunk {
 		c.Phases = &phases
 	}
 	return c
+}
+
+// shownProbs are the accounts of the unsent tokens. Once a stop string has ended
+// the text, tokens that lie wholly behind the end are left out.
+func (s *sequence) shownProbs() []shared.TokenLogprob {
+	for i, p := range s.probs {
+		if s.text.stopped && s.start >= s.sent {
+			return s.probs[:i]
+		}
+		s.start += len(p.Bytes)
+	}
+	return s.probs
 }
 
 // result is the account of a request that ended well.

@@ -85,15 +85,22 @@ func nested(source string) int {
 	return deepest
 }
 
+// templateInput is what a template renders.
+type templateInput struct {
+	messages            []shared.Message
+	tools               []shared.Tool
+	addGenerationPrompt bool
+}
+
 // render writes a chat as the model was trained to read it.
-func (t *chatTemplate) render(ctx context.Context, messages []shared.Message, addGenerationPrompt bool) (string, error) {
+func (t *chatTemplate) render(ctx context.Context, in templateInput) (string, error) {
 	if t.refuse != nil {
 		return "", t.refuse
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxTemplateTime)
 	defer cancel()
 	run := &templateRun{ctx: ctx, texts: t.texts}
-	text, err := t.execute(run, messages, addGenerationPrompt)
+	text, err := t.execute(run, in)
 	switch {
 	case err == nil:
 		return text, nil
@@ -104,24 +111,27 @@ func (t *chatTemplate) render(ctx context.Context, messages []shared.Message, ad
 	}
 }
 
-func (t *chatTemplate) execute(run *templateRun, messages []shared.Message, addGenerationPrompt bool) (text string, err error) {
+func (t *chatTemplate) execute(run *templateRun, in templateInput) (text string, err error) {
 	defer panicToError(&err)
-	chat := make([]jinja.Value, len(messages))
-	for i, m := range messages {
-		turn := jinja.NewDict()
-		turn.AsDict().Set("role", jinja.NewString(m.Role))
-		turn.AsDict().Set("content", jinja.NewString(m.Content))
-		chat[i] = turn
+	chat := make([]jinja.Value, len(in.messages))
+	for i, m := range in.messages {
+		if chat[i], err = templateTurn(m); err != nil {
+			return "", err
+		}
+	}
+	tools, err := templateTools(in.tools)
+	if err != nil {
+		return "", err
 	}
 	if err := run.spend(0); err != nil {
 		return "", err
 	}
 	return t.compiled.RenderValues(map[string]jinja.Value{
 		"messages":              jinja.NewList(chat),
-		"add_generation_prompt": jinja.NewBool(addGenerationPrompt),
+		"add_generation_prompt": jinja.NewBool(in.addGenerationPrompt),
 		"bos_token":             jinja.NewString(t.tokens.bos),
 		"eos_token":             jinja.NewString(t.tokens.eos),
-		"tools":                 jinja.None(),
+		"tools":                 tools,
 		"documents":             jinja.None(),
 		"raise_exception":       jinja.NewCallable("raise_exception", run.raise),
 		"range":                 jinja.NewCallable("range", run.numbers),

@@ -19,7 +19,7 @@ var chat = []shared.Message{
 func rendered(t *testing.T, source string, messages []shared.Message, add bool) (string, error) {
 	t.Helper()
 	tmpl := parseTemplate(source, templateTokens{bos: "<s>", eos: "</s>"})
-	return tmpl.render(t.Context(), messages, add)
+	return tmpl.render(t.Context(), templateInput{messages: messages, addGenerationPrompt: add})
 }
 
 // Templates in the manner of well-known models, in our own words.
@@ -192,21 +192,21 @@ func TestTemplateEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	tmpl := parseTemplate(markedTurns, templateTokens{})
-	if _, err := tmpl.render(ctx, chat, true); err == nil {
+	if _, err := tmpl.render(ctx, templateInput{messages: chat, addGenerationPrompt: true}); err == nil {
 		t.Error("rendered for a caller that has left")
 	}
 }
 
 func TestTemplateServesManyAtOnce(t *testing.T) {
 	tmpl := parseTemplate(modelTurns, templateTokens{bos: "<s>"})
-	want, err := tmpl.render(t.Context(), chat, true)
+	want, err := tmpl.render(t.Context(), templateInput{messages: chat, addGenerationPrompt: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	results := make(chan string, 8)
 	for range cap(results) {
 		go func() {
-			got, _ := tmpl.render(t.Context(), chat, true)
+			got, _ := tmpl.render(t.Context(), templateInput{messages: chat, addGenerationPrompt: true})
 			results <- got
 		}()
 	}
@@ -224,7 +224,7 @@ func FuzzTemplate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, source string) {
 		tmpl := parseTemplate(source, templateTokens{bos: "<s>", eos: "</s>"})
-		_, _ = tmpl.render(t.Context(), chat, true)
+		_, _ = tmpl.render(t.Context(), templateInput{messages: chat, addGenerationPrompt: true})
 	})
 }
 

@@ -128,6 +128,7 @@ func (w *Worker) Status(context.Context) (shared.WorkerStatus, error) {
 		status.SequencesRunning, status.SequencesWaiting = m.load()
 		status.KVTokensUsed, status.KVTokensTotal = m.scheduler.kvUse()
 		status.Pages = m.scheduler.pageStats()
+		status.DeviceBytes += m.embedder.bytes.Load()
 	} else {
 		status.Pages = w.kept.stats()
 	}
@@ -161,7 +162,7 @@ func (w *Worker) Evict(ctx context.Context, dropHost bool) (shared.EvictWorkerRe
 	}
 	var res shared.EvictWorkerResult
 	if r != nil {
-		res.DeviceBytesFreed = r.deviceBytes
+		res.DeviceBytesFreed = r.deviceBytes + r.embedder.bytes.Load()
 		r.close()
 	}
 	if dropHost {

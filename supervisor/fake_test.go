@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -282,6 +283,17 @@ func (w *fakeWorker) Tokenize(ctx context.Context, req shared.TokenizeRequest) (
 
 func (w *fakeWorker) ApplyTemplate(ctx context.Context, req shared.ApplyTemplateRequest) (string, error) {
 	return req.Messages[0].Content, w.call(ctx, "template", func(ctx context.Context) error { return ctx.Err() })
+}
+
+func (w *fakeWorker) Detokenize(ctx context.Context, req shared.DetokenizeRequest) (string, error) {
+	w.rule(req.Identity.Matches(w.id), "a request for another identity")
+	return fmt.Sprint(req.Tokens), w.call(ctx, "detokenize", func(ctx context.Context) error { return ctx.Err() })
+}
+
+func (w *fakeWorker) Embed(ctx context.Context, req shared.EmbedRequest) (shared.EmbedResult, error) {
+	w.rule(req.Identity.Matches(w.id), "a request for another identity")
+	return shared.EmbedResult{Identity: w.id, Vectors: make([][]float32, len(req.Inputs)), PromptTokens: 5},
+		w.call(ctx, "embed", func(ctx context.Context) error { return ctx.Err() })
 }
 
 func (w *fakeWorker) Evict(ctx context.Context, dropHost bool) (shared.EvictWorkerResult, error) {

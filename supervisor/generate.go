@@ -2,9 +2,11 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/gbnf"
 )
 
 // Generate serves one request: resolve, route, lease, relay, release. It ends
@@ -75,8 +77,15 @@ func validate(req shared.GenerateRequest) error {
 		return invalid("max_tokens", "max_tokens is negative")
 	case req.Deadline < 0:
 		return invalid("deadline", "the deadline is negative")
+	case req.TopLogprobs < 0 || req.TopLogprobs > shared.MaxTopLogprobs:
+		return invalid("top_logprobs", fmt.Sprintf("top_logprobs %d is not between 0 and %d", req.TopLogprobs, shared.MaxTopLogprobs))
 	case !validOnMiss(req.OnMiss):
 		return invalid("on_miss", "on_miss can be wait, pending or fail")
+	}
+	if req.Grammar != "" {
+		if _, err := gbnf.Parse(req.Grammar); err != nil {
+			return invalid("grammar", err.Error())
+		}
 	}
 	return nil
 }
@@ -105,7 +114,7 @@ func (st *stream) send(c shared.Chunk) error {
 func (st *stream) relay(l *lease, c shared.Chunk) error {
 	c.SlotID = l.slot.spec.SlotID
 	l.slot.tokens.Add(int64(len(c.Tokens)))
-	first := c.Text != "" && !st.text
+	first := c.HasContent() && !st.text
 	if first {
 		st.text = true
 		p := *st.phases
@@ -114,7 +123,7 @@ func (st *stream) relay(l *lease, c shared.Chunk) error {
 		}
 		c.Phases, st.known = &p, p
 	}
-	if c.Text != "" || len(c.Tokens) > 0 {
+	if c.HasContent() || len(c.Tokens) > 0 {
 		st.started = true
 	}
 	err := st.send(c)

@@ -206,6 +206,15 @@ func TestInvalidRequests(t *testing.T) {
 		}
 		_, _, err := r.ask(t.Context(), "a", func(q *shared.GenerateRequest) { q.PromptTokens = []int32{1} })
 		wantKind(t, err, shared.KindInvalid)
+		for field, spoil := range map[string]func(*shared.GenerateRequest){
+			"grammar":      func(q *shared.GenerateRequest) { q.Grammar = "root ::= (" },
+			"top_logprobs": func(q *shared.GenerateRequest) { q.TopLogprobs = shared.MaxTopLogprobs + 1 },
+		} {
+			_, _, err = r.ask(t.Context(), "a", spoil)
+			if e := shared.AsError(err, "", ""); e == nil || e.Kind != shared.KindInvalid || e.Field != field {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
 		_, _, err = r.ask(t.Context(), "a", func(q *shared.GenerateRequest) { q.Identity.Precision = "Q8_0" })
 		wantKind(t, err, shared.KindIdentity)
 	})
@@ -227,5 +236,31 @@ func TestTokenizeAndTemplate(t *testing.T) {
 		}
 		_, err = r.Tokenize(t.Context(), shared.TokenizeRequest{Requirement: shared.Requirement{SlotID: "x"}})
 		wantKind(t, err, shared.KindNotFound)
+		text, err := r.Detokenize(t.Context(), shared.DetokenizeRequest{Requirement: shared.Requirement{SlotID: "b"}, Tokens: []int32{4, 2}})
+		if err != nil || text != "[4 2]" {
+			t.Errorf("text %q, error %v", text, err)
+		}
+	})
+}
+
+func TestEmbed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, twoSlots(), nil)
+		defer r.end()
+		two := []shared.EmbedInput{{Text: "x"}, {Tokens: []int32{1}}}
+		res, err := r.Embed(t.Context(), shared.EmbedRequest{Requirement: shared.Requirement{SlotID: "b"}, Inputs: two})
+		if err != nil || len(res.Vectors) != 2 || res.SlotID != "b" || res.Model == "" || res.PromptTokens != 5 {
+			t.Errorf("%+v, %v", res, err)
+		}
+		_, err = r.Embed(t.Context(), shared.EmbedRequest{Requirement: shared.Requirement{SlotID: "x"}, Inputs: two})
+		wantKind(t, err, shared.KindNotFound)
+		for _, bad := range []shared.EmbedRequest{
+			{}, {Inputs: []shared.EmbedInput{{}}}, {Inputs: []shared.EmbedInput{{Text: "x", Tokens: []int32{1}}}},
+			{Inputs: two, OnMiss: "never"}, {Inputs: two, Deadline: -1}, {Inputs: make([]shared.EmbedInput, shared.MaxEmbedInputs+1)},
+		} {
+			bad.Requirement.SlotID = "b"
+			_, err := r.Embed(t.Context(), bad)
+			wantKind(t, err, shared.KindInvalid)
+		}
 	})
 }

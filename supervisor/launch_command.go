@@ -1,8 +1,11 @@
 package supervisor
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"

@@ -104,7 +104,8 @@ func (c *chat) answer(ctx context.Context, message string) error {
 	} else {
 		req.Prompt = message // a base model continues text, and knows no roles
 	}
-	m, text, err := c.app.stream(ctx, c.frontend, req, generateFlags{})
+	m, said, err := c.app.stream(ctx, c.frontend, req, generateFlags{})
+	text := said.Text
 	if text != "" {
 		fmt.Fprintln(c.app.out)
 	}

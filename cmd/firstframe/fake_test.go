@@ -19,6 +19,8 @@ type fakeFrontend struct {
 	fail error
 	// asked is the latest request.
 	asked shared.GenerateRequest
+	// logprobs go out with the first text.
+	logprobs []shared.TokenLogprob
 	// watched is given to watchers, one list after the other.
 	watched []shared.SlotList
 	// declared is what Plan was asked about.
@@ -92,6 +94,14 @@ func (f *fakeFrontend) Resolve(_ context.Context, req shared.Requirement) (share
 	return shared.Resolution{Identity: s.Identity, SlotIDs: []string{s.SlotID}, Model: s.Model}, nil
 }
 
+func (f *fakeFrontend) Detokenize(context.Context, shared.DetokenizeRequest) (string, error) {
+	return "", shared.Errorf(shared.KindUnsupported, "not in these tests")
+}
+
+func (f *fakeFrontend) Embed(context.Context, shared.EmbedRequest) (shared.EmbedResult, error) {
+	return shared.EmbedResult{}, shared.Errorf(shared.KindUnsupported, "not in these tests")
+}
+
 func (f *fakeFrontend) Generate(ctx context.Context, req shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error) {
 	f.asked = req
 	name := req.Requirement.SlotID
@@ -124,6 +134,7 @@ func (f *fakeFrontend) Generate(ctx context.Context, req shared.GenerateRequest,
 		c := shared.Chunk{SlotID: s.SlotID, Text: text}
 		if i == 0 {
 			c.Phases = &known
+			c.Logprobs = f.logprobs
 		}
 		if err := emit(c); err != nil {
 			return shared.Result{}, &shared.Error{Op: "generate", Kind: shared.KindCancelled, Err: err}

@@ -33,6 +33,7 @@ type generateFlags struct {
 	phases        bool
 	ignoreEOS     bool
 	repeatPenalty float32
+	answer        answerFlags
 }
 
 func (a *app) generateCmd() *cobra.Command {
@@ -68,6 +69,7 @@ func (a *app) generateCmd() *cobra.Command {
 	flags.DurationVar(&f.deadline, "deadline", 0, "longest time for the request (default 5m)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON document instead of text")
 	flags.BoolVar(&f.ndjson, "ndjson", false, "print one JSON event a line")
+	f.answer.register(flags)
 	flags.BoolVar(&f.phases, "phases", false, "draw the phases to standard error afterwards")
 	return cmd
 }
@@ -100,6 +102,9 @@ func (f generateFlags) request(prompt string) (shared.GenerateRequest, error) {
 			Temperature: f.temperature, TopK: f.topK, TopP: f.topP, MinP: f.minP, Seed: f.seed, RepeatPenalty: f.repeatPenalty,
 		},
 	}
+	if err := f.answer.apply(&req, f.json || f.ndjson); err != nil {
+		return shared.GenerateRequest{}, err
+	}
 	if f.raw {
 		req.Prompt = prompt
 		return req, nil
@@ -131,7 +136,8 @@ func (a *app) generate(ctx context.Context, f generateFlags, prompt string) erro
 		return a.endStream(f, err)
 	}
 	defer done()
-	m, text, err := a.stream(ctx, frontend, req, f)
+	m, all, err := a.stream(ctx, frontend, req, f)
+	text := all.Text
 	if !f.json && !f.ndjson && text != "" && !strings.HasSuffix(text, "\n") {
 		if _, writeErr := io.WriteString(a.out, "\n"); err == nil {
 			err = writeErr
@@ -143,7 +149,7 @@ func (a *app) generate(ctx context.Context, f generateFlags, prompt string) erro
 	switch {
 	case f.json:
 		doc := toResultJSON(m)
-		doc.Text = &text
+		doc.Text, doc.Logprobs = &text, toLogprobsJSON(all.Logprobs)
 		err = a.printJSON(doc)
 	case f.ndjson:
 		doc := toResultJSON(m)
@@ -160,12 +166,15 @@ type chunkJSON struct {
 	Type   string `json:"type"`
 	SlotID string `json:"slot_id"`
 	Text   string `json:"text"`
+
+	Logprobs []logprobJSON `json:"logprobs,omitempty"`
 }
 
 // stream runs the request, writing each chunk as it comes unless one document
-// is wanted at the end.
-func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.GenerateRequest, f generateFlags) (shared.Measured, string, error) {
+// is wanted at the end. It also gives them all in one.
+func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.GenerateRequest, f generateFlags) (shared.Measured, shared.Chunk, error) {
 	var all strings.Builder
+	var probs []shared.TokenLogprob
 	out := bufio.NewWriter(a.out)
 	wait := a.newWaiting()
 	defer wait.clear()
@@ -173,7 +182,8 @@ func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.G
 		if c.Progress != nil {
 			wait.show(c.SlotID, *c.Progress)
 		}
-		if c.Text == "" {
+		probs = append(probs, c.Logprobs...)
+		if c.Text == "" && len(c.Logprobs) == 0 {
 			return nil
 		}
 		wait.clear()
@@ -182,7 +192,7 @@ func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.G
 			all.WriteString(c.Text)
 			return nil
 		case f.ndjson:
-			if err := writeEvent(out, chunkJSON{Type: "chunk", SlotID: c.SlotID, Text: c.Text}); err != nil {
+			if err := writeEvent(out, chunkJSON{Type: "chunk", SlotID: c.SlotID, Text: c.Text, Logprobs: toLogprobsJSON(c.Logprobs)}); err != nil {
 				return err
 			}
 			return out.Flush()
@@ -193,7 +203,7 @@ func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.G
 		}
 		return out.Flush()
 	})
-	return m, all.String(), err
+	return m, shared.Chunk{Text: all.String(), Logprobs: probs}, err
 }
 
 // endStream prints the terminal event of a request that failed. A pending answer

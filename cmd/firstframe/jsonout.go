@@ -38,17 +38,18 @@ type activationJSON struct {
 }
 
 type resultJSON struct {
-	Type           string       `json:"type,omitempty"` // only in a stream of events
-	Text           *string      `json:"text,omitempty"`
-	FinishReason   string       `json:"finish_reason"`
-	SlotID         string       `json:"slot_id"`
-	Model          string       `json:"model"`
-	Identity       identityJSON `json:"identity"`
-	SlotHit        bool         `json:"slot_hit"`
-	Usage          usageJSON    `json:"usage"`
-	Timings        timingsJSON  `json:"timings"`
-	FirstChunkMS   float64      `json:"first_chunk_ms"`
-	FullResponseMS float64      `json:"full_response_ms"`
+	Type           string        `json:"type,omitempty"` // only in a stream of events
+	Text           *string       `json:"text,omitempty"`
+	Logprobs       []logprobJSON `json:"logprobs,omitempty"`
+	FinishReason   string        `json:"finish_reason"`
+	SlotID         string        `json:"slot_id"`
+	Model          string        `json:"model"`
+	Identity       identityJSON  `json:"identity"`
+	SlotHit        bool          `json:"slot_hit"`
+	Usage          usageJSON     `json:"usage"`
+	Timings        timingsJSON   `json:"timings"`
+	FirstChunkMS   float64       `json:"first_chunk_ms"`
+	FullResponseMS float64       `json:"full_response_ms"`
 	// Why tokens after the cached ones were computed, and where the prompt leaves
 	// the nearest known one.
 	MissReason      string `json:"miss_reason,omitempty"`

@@ -113,7 +113,7 @@ func TestOpenAIClient(t *testing.T) {
 
 	for status, bad := range map[int]openai.ChatCompletionNewParams{
 		404: {Model: "storyteller", Messages: ask.Messages},
-		400: {Model: ask.Model, Messages: ask.Messages, Logprobs: openai.Bool(true)},
+		400: {Model: ask.Model, Messages: ask.Messages, TopLogprobs: openai.Int(2)},
 	} {
 		_, err := client.Chat.Completions.New(ctx, bad)
 		var apiErr *openai.Error

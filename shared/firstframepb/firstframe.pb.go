@@ -1368,6 +1368,8 @@ type Message struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	ToolCalls     []*ToolCall            `protobuf:"bytes,3,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	ToolCallId    string                 `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1416,6 +1418,148 @@ func (x *Message) GetContent() string {
 	return ""
 }
 
+func (x *Message) GetToolCalls() []*ToolCall {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return nil
+}
+
+func (x *Message) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+type Tool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	Parameters    string                 `protobuf:"bytes,3,opt,name=parameters,proto3" json:"parameters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tool) Reset() {
+	*x = Tool{}
+	mi := &file_firstframe_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tool) ProtoMessage() {}
+
+func (x *Tool) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tool.ProtoReflect.Descriptor instead.
+func (*Tool) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Tool) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Tool) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Tool) GetParameters() string {
+	if x != nil {
+		return x.Parameters
+	}
+	return ""
+}
+
+type ToolCall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Arguments     string                 `protobuf:"bytes,4,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolCall) Reset() {
+	*x = ToolCall{}
+	mi := &file_firstframe_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolCall) ProtoMessage() {}
+
+func (x *ToolCall) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
+func (*ToolCall) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ToolCall) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ToolCall) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ToolCall) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ToolCall) GetArguments() string {
+	if x != nil {
+		return x.Arguments
+	}
+	return ""
+}
+
 type LogitBias struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         int32                  `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -1426,7 +1570,7 @@ type LogitBias struct {
 
 func (x *LogitBias) Reset() {
 	*x = LogitBias{}
-	mi := &file_firstframe_proto_msgTypes[17]
+	mi := &file_firstframe_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1582,7 @@ func (x *LogitBias) String() string {
 func (*LogitBias) ProtoMessage() {}
 
 func (x *LogitBias) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[17]
+	mi := &file_firstframe_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1595,7 @@ func (x *LogitBias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogitBias.ProtoReflect.Descriptor instead.
 func (*LogitBias) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{17}
+	return file_firstframe_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LogitBias) GetToken() int32 {
@@ -1486,7 +1630,7 @@ type Sampling struct {
 
 func (x *Sampling) Reset() {
 	*x = Sampling{}
-	mi := &file_firstframe_proto_msgTypes[18]
+	mi := &file_firstframe_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1642,7 @@ func (x *Sampling) String() string {
 func (*Sampling) ProtoMessage() {}
 
 func (x *Sampling) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[18]
+	mi := &file_firstframe_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1655,7 @@ func (x *Sampling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sampling.ProtoReflect.Descriptor instead.
 func (*Sampling) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{18}
+	return file_firstframe_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Sampling) GetTemperature() float32 {
@@ -1598,13 +1742,20 @@ type GenerateRequest struct {
 	IgnoreEos     bool                   `protobuf:"varint,10,opt,name=ignore_eos,json=ignoreEos,proto3" json:"ignore_eos,omitempty"`
 	OnMiss        string                 `protobuf:"bytes,11,opt,name=on_miss,json=onMiss,proto3" json:"on_miss,omitempty"`
 	DeadlineNs    int64                  `protobuf:"varint,12,opt,name=deadline_ns,json=deadlineNs,proto3" json:"deadline_ns,omitempty"`
+	Logprobs      bool                   `protobuf:"varint,13,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
+	TopLogprobs   int32                  `protobuf:"varint,14,opt,name=top_logprobs,json=topLogprobs,proto3" json:"top_logprobs,omitempty"`
+	Grammar       string                 `protobuf:"bytes,15,opt,name=grammar,proto3" json:"grammar,omitempty"`
+	Tools         []*Tool                `protobuf:"bytes,16,rep,name=tools,proto3" json:"tools,omitempty"`
+	ToolChoice    string                 `protobuf:"bytes,17,opt,name=tool_choice,json=toolChoice,proto3" json:"tool_choice,omitempty"`
+	OnlyTool      string                 `protobuf:"bytes,18,opt,name=only_tool,json=onlyTool,proto3" json:"only_tool,omitempty"`
+	OneToolCall   bool                   `protobuf:"varint,19,opt,name=one_tool_call,json=oneToolCall,proto3" json:"one_tool_call,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GenerateRequest) Reset() {
 	*x = GenerateRequest{}
-	mi := &file_firstframe_proto_msgTypes[19]
+	mi := &file_firstframe_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +1767,7 @@ func (x *GenerateRequest) String() string {
 func (*GenerateRequest) ProtoMessage() {}
 
 func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[19]
+	mi := &file_firstframe_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +1780,7 @@ func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateRequest.ProtoReflect.Descriptor instead.
 func (*GenerateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{19}
+	return file_firstframe_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GenerateRequest) GetRequestId() string {
@@ -1716,6 +1867,55 @@ func (x *GenerateRequest) GetDeadlineNs() int64 {
 	return 0
 }
 
+func (x *GenerateRequest) GetLogprobs() bool {
+	if x != nil {
+		return x.Logprobs
+	}
+	return false
+}
+
+func (x *GenerateRequest) GetTopLogprobs() int32 {
+	if x != nil {
+		return x.TopLogprobs
+	}
+	return 0
+}
+
+func (x *GenerateRequest) GetGrammar() string {
+	if x != nil {
+		return x.Grammar
+	}
+	return ""
+}
+
+func (x *GenerateRequest) GetTools() []*Tool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *GenerateRequest) GetToolChoice() string {
+	if x != nil {
+		return x.ToolChoice
+	}
+	return ""
+}
+
+func (x *GenerateRequest) GetOnlyTool() string {
+	if x != nil {
+		return x.OnlyTool
+	}
+	return ""
+}
+
+func (x *GenerateRequest) GetOneToolCall() bool {
+	if x != nil {
+		return x.OneToolCall
+	}
+	return false
+}
+
 type Phases struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	RouteNs            int64                  `protobuf:"varint,1,opt,name=route_ns,json=routeNs,proto3" json:"route_ns,omitempty"`
@@ -1732,7 +1932,7 @@ type Phases struct {
 
 func (x *Phases) Reset() {
 	*x = Phases{}
-	mi := &file_firstframe_proto_msgTypes[20]
+	mi := &file_firstframe_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1944,7 @@ func (x *Phases) String() string {
 func (*Phases) ProtoMessage() {}
 
 func (x *Phases) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[20]
+	mi := &file_firstframe_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +1957,7 @@ func (x *Phases) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phases.ProtoReflect.Descriptor instead.
 func (*Phases) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{20}
+	return file_firstframe_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Phases) GetRouteNs() int64 {
@@ -1829,7 +2029,7 @@ type ActivationDetail struct {
 
 func (x *ActivationDetail) Reset() {
 	*x = ActivationDetail{}
-	mi := &file_firstframe_proto_msgTypes[21]
+	mi := &file_firstframe_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +2041,7 @@ func (x *ActivationDetail) String() string {
 func (*ActivationDetail) ProtoMessage() {}
 
 func (x *ActivationDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[21]
+	mi := &file_firstframe_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +2054,7 @@ func (x *ActivationDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivationDetail.ProtoReflect.Descriptor instead.
 func (*ActivationDetail) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{21}
+	return file_firstframe_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ActivationDetail) GetSpawnNs() int64 {
@@ -1898,15 +2098,17 @@ type Chunk struct {
 	Text   string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	Tokens []int32                `protobuf:"varint,3,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
 	// The first chunk carries every phase known so far.
-	Phases        *Phases   `protobuf:"bytes,4,opt,name=phases,proto3,oneof" json:"phases,omitempty"`
-	Progress      *Progress `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"`
+	Phases        *Phases         `protobuf:"bytes,4,opt,name=phases,proto3,oneof" json:"phases,omitempty"`
+	Progress      *Progress       `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"`
+	Logprobs      []*TokenLogprob `protobuf:"bytes,6,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
+	ToolCalls     []*ToolCall     `protobuf:"bytes,7,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2120,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2133,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{22}
+	return file_firstframe_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Chunk) GetSlotId() string {
@@ -1969,6 +2171,148 @@ func (x *Chunk) GetProgress() *Progress {
 	return nil
 }
 
+func (x *Chunk) GetLogprobs() []*TokenLogprob {
+	if x != nil {
+		return x.Logprobs
+	}
+	return nil
+}
+
+func (x *Chunk) GetToolCalls() []*ToolCall {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return nil
+}
+
+type TokenLogprob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         int32                  `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
+	Bytes         []byte                 `protobuf:"bytes,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Logprob       float32                `protobuf:"fixed32,3,opt,name=logprob,proto3" json:"logprob,omitempty"`
+	Top           []*AlternativeLogprob  `protobuf:"bytes,4,rep,name=top,proto3" json:"top,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenLogprob) Reset() {
+	*x = TokenLogprob{}
+	mi := &file_firstframe_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenLogprob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenLogprob) ProtoMessage() {}
+
+func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenLogprob.ProtoReflect.Descriptor instead.
+func (*TokenLogprob) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *TokenLogprob) GetToken() int32 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *TokenLogprob) GetBytes() []byte {
+	if x != nil {
+		return x.Bytes
+	}
+	return nil
+}
+
+func (x *TokenLogprob) GetLogprob() float32 {
+	if x != nil {
+		return x.Logprob
+	}
+	return 0
+}
+
+func (x *TokenLogprob) GetTop() []*AlternativeLogprob {
+	if x != nil {
+		return x.Top
+	}
+	return nil
+}
+
+type AlternativeLogprob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         int32                  `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
+	Bytes         []byte                 `protobuf:"bytes,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Logprob       float32                `protobuf:"fixed32,3,opt,name=logprob,proto3" json:"logprob,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlternativeLogprob) Reset() {
+	*x = AlternativeLogprob{}
+	mi := &file_firstframe_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlternativeLogprob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlternativeLogprob) ProtoMessage() {}
+
+func (x *AlternativeLogprob) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlternativeLogprob.ProtoReflect.Descriptor instead.
+func (*AlternativeLogprob) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *AlternativeLogprob) GetToken() int32 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *AlternativeLogprob) GetBytes() []byte {
+	if x != nil {
+		return x.Bytes
+	}
+	return nil
+}
+
+func (x *AlternativeLogprob) GetLogprob() float32 {
+	if x != nil {
+		return x.Logprob
+	}
+	return 0
+}
+
 type Usage struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	PromptTokens     int32                  `protobuf:"varint,1,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
@@ -1980,7 +2324,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2336,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2349,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{23}
+	return file_firstframe_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Usage) GetPromptTokens() int32 {
@@ -2050,7 +2394,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2406,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2419,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{24}
+	return file_firstframe_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Result) GetSlotId() string {
@@ -2175,7 +2519,7 @@ type GenerateReply struct {
 
 func (x *GenerateReply) Reset() {
 	*x = GenerateReply{}
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2531,7 @@ func (x *GenerateReply) String() string {
 func (*GenerateReply) ProtoMessage() {}
 
 func (x *GenerateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2544,7 @@ func (x *GenerateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateReply.ProtoReflect.Descriptor instead.
 func (*GenerateReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{25}
+	return file_firstframe_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GenerateReply) GetItem() isGenerateReply_Item {
@@ -2257,7 +2601,7 @@ type TokenizeRequest struct {
 
 func (x *TokenizeRequest) Reset() {
 	*x = TokenizeRequest{}
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2269,7 +2613,7 @@ func (x *TokenizeRequest) String() string {
 func (*TokenizeRequest) ProtoMessage() {}
 
 func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2282,7 +2626,7 @@ func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeRequest.ProtoReflect.Descriptor instead.
 func (*TokenizeRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{26}
+	return file_firstframe_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TokenizeRequest) GetRequirement() *Requirement {
@@ -2329,7 +2673,7 @@ type TokenizeResult struct {
 
 func (x *TokenizeResult) Reset() {
 	*x = TokenizeResult{}
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2685,7 @@ func (x *TokenizeResult) String() string {
 func (*TokenizeResult) ProtoMessage() {}
 
 func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2698,7 @@ func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeResult.ProtoReflect.Descriptor instead.
 func (*TokenizeResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{27}
+	return file_firstframe_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TokenizeResult) GetTokens() []int32 {
@@ -2362,6 +2706,366 @@ func (x *TokenizeResult) GetTokens() []int32 {
 		return x.Tokens
 	}
 	return nil
+}
+
+type DetokenizeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requirement   *Requirement           `protobuf:"bytes,1,opt,name=requirement,proto3" json:"requirement,omitempty"`
+	Identity      *Identity              `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	Tokens        []int32                `protobuf:"varint,3,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetokenizeRequest) Reset() {
+	*x = DetokenizeRequest{}
+	mi := &file_firstframe_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetokenizeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetokenizeRequest) ProtoMessage() {}
+
+func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetokenizeRequest.ProtoReflect.Descriptor instead.
+func (*DetokenizeRequest) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *DetokenizeRequest) GetRequirement() *Requirement {
+	if x != nil {
+		return x.Requirement
+	}
+	return nil
+}
+
+func (x *DetokenizeRequest) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *DetokenizeRequest) GetTokens() []int32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+type DetokenizeResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetokenizeResult) Reset() {
+	*x = DetokenizeResult{}
+	mi := &file_firstframe_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetokenizeResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetokenizeResult) ProtoMessage() {}
+
+func (x *DetokenizeResult) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetokenizeResult.ProtoReflect.Descriptor instead.
+func (*DetokenizeResult) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *DetokenizeResult) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type EmbedInput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Tokens        []int32                `protobuf:"varint,2,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmbedInput) Reset() {
+	*x = EmbedInput{}
+	mi := &file_firstframe_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmbedInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmbedInput) ProtoMessage() {}
+
+func (x *EmbedInput) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmbedInput.ProtoReflect.Descriptor instead.
+func (*EmbedInput) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *EmbedInput) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *EmbedInput) GetTokens() []int32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+type EmbedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requirement   *Requirement           `protobuf:"bytes,1,opt,name=requirement,proto3" json:"requirement,omitempty"`
+	Identity      *Identity              `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	Inputs        []*EmbedInput          `protobuf:"bytes,3,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	OnMiss        string                 `protobuf:"bytes,4,opt,name=on_miss,json=onMiss,proto3" json:"on_miss,omitempty"`
+	DeadlineNs    int64                  `protobuf:"varint,5,opt,name=deadline_ns,json=deadlineNs,proto3" json:"deadline_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmbedRequest) Reset() {
+	*x = EmbedRequest{}
+	mi := &file_firstframe_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmbedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmbedRequest) ProtoMessage() {}
+
+func (x *EmbedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmbedRequest.ProtoReflect.Descriptor instead.
+func (*EmbedRequest) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *EmbedRequest) GetRequirement() *Requirement {
+	if x != nil {
+		return x.Requirement
+	}
+	return nil
+}
+
+func (x *EmbedRequest) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *EmbedRequest) GetInputs() []*EmbedInput {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *EmbedRequest) GetOnMiss() string {
+	if x != nil {
+		return x.OnMiss
+	}
+	return ""
+}
+
+func (x *EmbedRequest) GetDeadlineNs() int64 {
+	if x != nil {
+		return x.DeadlineNs
+	}
+	return 0
+}
+
+type Vector struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []float32              `protobuf:"fixed32,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Vector) Reset() {
+	*x = Vector{}
+	mi := &file_firstframe_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Vector) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Vector) ProtoMessage() {}
+
+func (x *Vector) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Vector.ProtoReflect.Descriptor instead.
+func (*Vector) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Vector) GetValues() []float32 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+type EmbedResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SlotId        string                 `protobuf:"bytes,1,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Identity      *Identity              `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	Vectors       []*Vector              `protobuf:"bytes,4,rep,name=vectors,proto3" json:"vectors,omitempty"`
+	Pooling       string                 `protobuf:"bytes,5,opt,name=pooling,proto3" json:"pooling,omitempty"`
+	PromptTokens  int32                  `protobuf:"varint,6,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmbedResult) Reset() {
+	*x = EmbedResult{}
+	mi := &file_firstframe_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmbedResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmbedResult) ProtoMessage() {}
+
+func (x *EmbedResult) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmbedResult.ProtoReflect.Descriptor instead.
+func (*EmbedResult) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *EmbedResult) GetSlotId() string {
+	if x != nil {
+		return x.SlotId
+	}
+	return ""
+}
+
+func (x *EmbedResult) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *EmbedResult) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *EmbedResult) GetVectors() []*Vector {
+	if x != nil {
+		return x.Vectors
+	}
+	return nil
+}
+
+func (x *EmbedResult) GetPooling() string {
+	if x != nil {
+		return x.Pooling
+	}
+	return ""
+}
+
+func (x *EmbedResult) GetPromptTokens() int32 {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return 0
 }
 
 type ApplyTemplateRequest struct {
@@ -2376,7 +3080,7 @@ type ApplyTemplateRequest struct {
 
 func (x *ApplyTemplateRequest) Reset() {
 	*x = ApplyTemplateRequest{}
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +3092,7 @@ func (x *ApplyTemplateRequest) String() string {
 func (*ApplyTemplateRequest) ProtoMessage() {}
 
 func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +3105,7 @@ func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateRequest.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{28}
+	return file_firstframe_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ApplyTemplateRequest) GetRequirement() *Requirement {
@@ -2441,7 +3145,7 @@ type ApplyTemplateResult struct {
 
 func (x *ApplyTemplateResult) Reset() {
 	*x = ApplyTemplateResult{}
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2453,7 +3157,7 @@ func (x *ApplyTemplateResult) String() string {
 func (*ApplyTemplateResult) ProtoMessage() {}
 
 func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2466,7 +3170,7 @@ func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateResult.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{29}
+	return file_firstframe_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ApplyTemplateResult) GetPrompt() string {
@@ -2485,7 +3189,7 @@ type EvictWorkerRequest struct {
 
 func (x *EvictWorkerRequest) Reset() {
 	*x = EvictWorkerRequest{}
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +3201,7 @@ func (x *EvictWorkerRequest) String() string {
 func (*EvictWorkerRequest) ProtoMessage() {}
 
 func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +3214,7 @@ func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerRequest.ProtoReflect.Descriptor instead.
 func (*EvictWorkerRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{30}
+	return file_firstframe_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EvictWorkerRequest) GetDropHost() bool {
@@ -2530,7 +3234,7 @@ type EvictWorkerResult struct {
 
 func (x *EvictWorkerResult) Reset() {
 	*x = EvictWorkerResult{}
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +3246,7 @@ func (x *EvictWorkerResult) String() string {
 func (*EvictWorkerResult) ProtoMessage() {}
 
 func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +3259,7 @@ func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerResult.ProtoReflect.Descriptor instead.
 func (*EvictWorkerResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{31}
+	return file_firstframe_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *EvictWorkerResult) GetDeviceBytesFreed() int64 {
@@ -2581,7 +3285,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +3297,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +3310,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{32}
+	return file_firstframe_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DrainRequest) GetDeadlineNs() int64 {
@@ -2625,7 +3329,7 @@ type DrainResult struct {
 
 func (x *DrainResult) Reset() {
 	*x = DrainResult{}
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +3341,7 @@ func (x *DrainResult) String() string {
 func (*DrainResult) ProtoMessage() {}
 
 func (x *DrainResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +3354,7 @@ func (x *DrainResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResult.ProtoReflect.Descriptor instead.
 func (*DrainResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{33}
+	return file_firstframe_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DrainResult) GetCancelled() int32 {
@@ -2668,7 +3372,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2680,7 +3384,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2693,7 +3397,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{34}
+	return file_firstframe_proto_rawDescGZIP(), []int{44}
 }
 
 type HeartbeatResult struct {
@@ -2707,7 +3411,7 @@ type HeartbeatResult struct {
 
 func (x *HeartbeatResult) Reset() {
 	*x = HeartbeatResult{}
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +3423,7 @@ func (x *HeartbeatResult) String() string {
 func (*HeartbeatResult) ProtoMessage() {}
 
 func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +3436,7 @@ func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResult.ProtoReflect.Descriptor instead.
 func (*HeartbeatResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{35}
+	return file_firstframe_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HeartbeatResult) GetProgress() uint64 {
@@ -2764,7 +3468,7 @@ type WorkerStatusRequest struct {
 
 func (x *WorkerStatusRequest) Reset() {
 	*x = WorkerStatusRequest{}
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2776,7 +3480,7 @@ func (x *WorkerStatusRequest) String() string {
 func (*WorkerStatusRequest) ProtoMessage() {}
 
 func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2789,7 +3493,7 @@ func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatusRequest.ProtoReflect.Descriptor instead.
 func (*WorkerStatusRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{36}
+	return file_firstframe_proto_rawDescGZIP(), []int{46}
 }
 
 type WorkerStatus struct {
@@ -2811,7 +3515,7 @@ type WorkerStatus struct {
 
 func (x *WorkerStatus) Reset() {
 	*x = WorkerStatus{}
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2823,7 +3527,7 @@ func (x *WorkerStatus) String() string {
 func (*WorkerStatus) ProtoMessage() {}
 
 func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2836,7 +3540,7 @@ func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatus.ProtoReflect.Descriptor instead.
 func (*WorkerStatus) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{37}
+	return file_firstframe_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WorkerStatus) GetSlotId() string {
@@ -2926,7 +3630,7 @@ type PageTier struct {
 
 func (x *PageTier) Reset() {
 	*x = PageTier{}
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +3642,7 @@ func (x *PageTier) String() string {
 func (*PageTier) ProtoMessage() {}
 
 func (x *PageTier) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,7 +3655,7 @@ func (x *PageTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageTier.ProtoReflect.Descriptor instead.
 func (*PageTier) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{38}
+	return file_firstframe_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PageTier) GetPages() int64 {
@@ -2988,7 +3692,7 @@ type PageStats struct {
 
 func (x *PageStats) Reset() {
 	*x = PageStats{}
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3704,7 @@ func (x *PageStats) String() string {
 func (*PageStats) ProtoMessage() {}
 
 func (x *PageStats) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3717,7 @@ func (x *PageStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageStats.ProtoReflect.Descriptor instead.
 func (*PageStats) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{39}
+	return file_firstframe_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PageStats) GetOff() string {
@@ -3106,7 +3810,7 @@ type SlotLoad struct {
 
 func (x *SlotLoad) Reset() {
 	*x = SlotLoad{}
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3118,7 +3822,7 @@ func (x *SlotLoad) String() string {
 func (*SlotLoad) ProtoMessage() {}
 
 func (x *SlotLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3131,7 +3835,7 @@ func (x *SlotLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotLoad.ProtoReflect.Descriptor instead.
 func (*SlotLoad) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{40}
+	return file_firstframe_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SlotLoad) GetSequencesRunning() int32 {
@@ -3177,7 +3881,7 @@ type ListSlotsRequest struct {
 
 func (x *ListSlotsRequest) Reset() {
 	*x = ListSlotsRequest{}
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3189,7 +3893,7 @@ func (x *ListSlotsRequest) String() string {
 func (*ListSlotsRequest) ProtoMessage() {}
 
 func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3202,7 +3906,7 @@ func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSlotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSlotsRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{41}
+	return file_firstframe_proto_rawDescGZIP(), []int{51}
 }
 
 type SlotInfo struct {
@@ -3245,7 +3949,7 @@ type SlotInfo struct {
 
 func (x *SlotInfo) Reset() {
 	*x = SlotInfo{}
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3961,7 @@ func (x *SlotInfo) String() string {
 func (*SlotInfo) ProtoMessage() {}
 
 func (x *SlotInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3974,7 @@ func (x *SlotInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotInfo.ProtoReflect.Descriptor instead.
 func (*SlotInfo) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{42}
+	return file_firstframe_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SlotInfo) GetSlotId() string {
@@ -3501,7 +4205,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3513,7 +4217,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3526,7 +4230,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{43}
+	return file_firstframe_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *BudgetUse) GetDevice() string {
@@ -3562,7 +4266,7 @@ type SlotList struct {
 
 func (x *SlotList) Reset() {
 	*x = SlotList{}
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3574,7 +4278,7 @@ func (x *SlotList) String() string {
 func (*SlotList) ProtoMessage() {}
 
 func (x *SlotList) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3587,7 +4291,7 @@ func (x *SlotList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotList.ProtoReflect.Descriptor instead.
 func (*SlotList) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{44}
+	return file_firstframe_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SlotList) GetSlots() []*SlotInfo {
@@ -3620,7 +4324,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3632,7 +4336,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3645,7 +4349,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{45}
+	return file_firstframe_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PrepareRequest) GetSlotId() string {
@@ -3668,7 +4372,7 @@ type PrepareReply struct {
 
 func (x *PrepareReply) Reset() {
 	*x = PrepareReply{}
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +4384,7 @@ func (x *PrepareReply) String() string {
 func (*PrepareReply) ProtoMessage() {}
 
 func (x *PrepareReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +4397,7 @@ func (x *PrepareReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareReply.ProtoReflect.Descriptor instead.
 func (*PrepareReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{46}
+	return file_firstframe_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PrepareReply) GetItem() isPrepareReply_Item {
@@ -3747,7 +4451,7 @@ type EvictSlotRequest struct {
 
 func (x *EvictSlotRequest) Reset() {
 	*x = EvictSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[47]
+	mi := &file_firstframe_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3759,7 +4463,7 @@ func (x *EvictSlotRequest) String() string {
 func (*EvictSlotRequest) ProtoMessage() {}
 
 func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[47]
+	mi := &file_firstframe_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3772,7 +4476,7 @@ func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictSlotRequest.ProtoReflect.Descriptor instead.
 func (*EvictSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{47}
+	return file_firstframe_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *EvictSlotRequest) GetSlotId() string {
@@ -3798,7 +4502,7 @@ type RestartSlotRequest struct {
 
 func (x *RestartSlotRequest) Reset() {
 	*x = RestartSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[48]
+	mi := &file_firstframe_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3810,7 +4514,7 @@ func (x *RestartSlotRequest) String() string {
 func (*RestartSlotRequest) ProtoMessage() {}
 
 func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[48]
+	mi := &file_firstframe_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3823,7 +4527,7 @@ func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSlotRequest.ProtoReflect.Descriptor instead.
 func (*RestartSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{48}
+	return file_firstframe_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RestartSlotRequest) GetSlotId() string {
@@ -3844,7 +4548,7 @@ type Declaration struct {
 
 func (x *Declaration) Reset() {
 	*x = Declaration{}
-	mi := &file_firstframe_proto_msgTypes[49]
+	mi := &file_firstframe_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3856,7 +4560,7 @@ func (x *Declaration) String() string {
 func (*Declaration) ProtoMessage() {}
 
 func (x *Declaration) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[49]
+	mi := &file_firstframe_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3869,7 +4573,7 @@ func (x *Declaration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declaration.ProtoReflect.Descriptor instead.
 func (*Declaration) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{49}
+	return file_firstframe_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Declaration) GetSlots() []*SlotSpec {
@@ -3897,7 +4601,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_firstframe_proto_msgTypes[50]
+	mi := &file_firstframe_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +4613,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[50]
+	mi := &file_firstframe_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +4626,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{50}
+	return file_firstframe_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FieldChange) GetName() string {
@@ -3957,7 +4661,7 @@ type SlotChange struct {
 
 func (x *SlotChange) Reset() {
 	*x = SlotChange{}
-	mi := &file_firstframe_proto_msgTypes[51]
+	mi := &file_firstframe_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3969,7 +4673,7 @@ func (x *SlotChange) String() string {
 func (*SlotChange) ProtoMessage() {}
 
 func (x *SlotChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[51]
+	mi := &file_firstframe_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3982,7 +4686,7 @@ func (x *SlotChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotChange.ProtoReflect.Descriptor instead.
 func (*SlotChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{51}
+	return file_firstframe_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *SlotChange) GetSlotId() string {
@@ -4018,7 +4722,7 @@ type AliasChange struct {
 
 func (x *AliasChange) Reset() {
 	*x = AliasChange{}
-	mi := &file_firstframe_proto_msgTypes[52]
+	mi := &file_firstframe_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4030,7 +4734,7 @@ func (x *AliasChange) String() string {
 func (*AliasChange) ProtoMessage() {}
 
 func (x *AliasChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[52]
+	mi := &file_firstframe_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4043,7 +4747,7 @@ func (x *AliasChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AliasChange.ProtoReflect.Descriptor instead.
 func (*AliasChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{52}
+	return file_firstframe_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AliasChange) GetAlias() string {
@@ -4084,7 +4788,7 @@ type PlanResult struct {
 
 func (x *PlanResult) Reset() {
 	*x = PlanResult{}
-	mi := &file_firstframe_proto_msgTypes[53]
+	mi := &file_firstframe_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4096,7 +4800,7 @@ func (x *PlanResult) String() string {
 func (*PlanResult) ProtoMessage() {}
 
 func (x *PlanResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[53]
+	mi := &file_firstframe_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4109,7 +4813,7 @@ func (x *PlanResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResult.ProtoReflect.Descriptor instead.
 func (*PlanResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{53}
+	return file_firstframe_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PlanResult) GetSlots() []*SlotChange {
@@ -4134,7 +4838,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_firstframe_proto_msgTypes[54]
+	mi := &file_firstframe_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4146,7 +4850,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[54]
+	mi := &file_firstframe_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4159,7 +4863,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{54}
+	return file_firstframe_proto_rawDescGZIP(), []int{64}
 }
 
 type Diagnostic struct {
@@ -4177,7 +4881,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_firstframe_proto_msgTypes[55]
+	mi := &file_firstframe_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4189,7 +4893,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[55]
+	mi := &file_firstframe_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4202,7 +4906,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{55}
+	return file_firstframe_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Diagnostic) GetWarning() bool {
@@ -4265,7 +4969,7 @@ type ReloadResult struct {
 
 func (x *ReloadResult) Reset() {
 	*x = ReloadResult{}
-	mi := &file_firstframe_proto_msgTypes[56]
+	mi := &file_firstframe_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4277,7 +4981,7 @@ func (x *ReloadResult) String() string {
 func (*ReloadResult) ProtoMessage() {}
 
 func (x *ReloadResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[56]
+	mi := &file_firstframe_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4290,7 +4994,7 @@ func (x *ReloadResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResult.ProtoReflect.Descriptor instead.
 func (*ReloadResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{56}
+	return file_firstframe_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReloadResult) GetApplied() bool {
@@ -4324,7 +5028,7 @@ type ActivityRequest struct {
 
 func (x *ActivityRequest) Reset() {
 	*x = ActivityRequest{}
-	mi := &file_firstframe_proto_msgTypes[57]
+	mi := &file_firstframe_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4336,7 +5040,7 @@ func (x *ActivityRequest) String() string {
 func (*ActivityRequest) ProtoMessage() {}
 
 func (x *ActivityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[57]
+	mi := &file_firstframe_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4349,7 +5053,7 @@ func (x *ActivityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivityRequest.ProtoReflect.Descriptor instead.
 func (*ActivityRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{57}
+	return file_firstframe_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ActivityRequest) GetAfter() uint64 {
@@ -4379,7 +5083,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_firstframe_proto_msgTypes[58]
+	mi := &file_firstframe_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4391,7 +5095,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[58]
+	mi := &file_firstframe_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4404,7 +5108,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{58}
+	return file_firstframe_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *RequestRecord) GetNumber() uint64 {
@@ -4502,7 +5206,7 @@ type ActivityResult struct {
 
 func (x *ActivityResult) Reset() {
 	*x = ActivityResult{}
-	mi := &file_firstframe_proto_msgTypes[59]
+	mi := &file_firstframe_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +5218,7 @@ func (x *ActivityResult) String() string {
 func (*ActivityResult) ProtoMessage() {}
 
 func (x *ActivityResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[59]
+	mi := &file_firstframe_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +5231,7 @@ func (x *ActivityResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivityResult.ProtoReflect.Descriptor instead.
 func (*ActivityResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{59}
+	return file_firstframe_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ActivityResult) GetRequests() []*RequestRecord {
@@ -4676,10 +5380,25 @@ const file_firstframe_proto_rawDesc = "" +
 	"Resolution\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x12\x19\n" +
 	"\bslot_ids\x18\x02 \x03(\tR\aslotIds\x12\x14\n" +
-	"\x05model\x18\x03 \x01(\tR\x05model\"7\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\"\x91\x01\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\"5\n" +
+	"\acontent\x18\x02 \x01(\tR\acontent\x126\n" +
+	"\n" +
+	"tool_calls\x18\x03 \x03(\v2\x17.firstframe.v1.ToolCallR\ttoolCalls\x12 \n" +
+	"\ftool_call_id\x18\x04 \x01(\tR\n" +
+	"toolCallId\"\\\n" +
+	"\x04Tool\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x1e\n" +
+	"\n" +
+	"parameters\x18\x03 \x01(\tR\n" +
+	"parameters\"b\n" +
+	"\bToolCall\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1c\n" +
+	"\targuments\x18\x04 \x01(\tR\targuments\"5\n" +
 	"\tLogitBias\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x05R\x05token\x12\x12\n" +
 	"\x04bias\x18\x02 \x01(\x02R\x04bias\"\xdb\x02\n" +
@@ -4695,7 +5414,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x11frequency_penalty\x18\t \x01(\x02R\x10frequencyPenalty\x127\n" +
 	"\n" +
 	"logit_bias\x18\n" +
-	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\xd5\x03\n" +
+	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\xbb\x05\n" +
 	"\x0fGenerateRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12<\n" +
@@ -4713,7 +5432,15 @@ const file_firstframe_proto_rawDesc = "" +
 	" \x01(\bR\tignoreEos\x12\x17\n" +
 	"\aon_miss\x18\v \x01(\tR\x06onMiss\x12\x1f\n" +
 	"\vdeadline_ns\x18\f \x01(\x03R\n" +
-	"deadlineNs\"\xb6\x02\n" +
+	"deadlineNs\x12\x1a\n" +
+	"\blogprobs\x18\r \x01(\bR\blogprobs\x12!\n" +
+	"\ftop_logprobs\x18\x0e \x01(\x05R\vtopLogprobs\x12\x18\n" +
+	"\agrammar\x18\x0f \x01(\tR\agrammar\x12)\n" +
+	"\x05tools\x18\x10 \x03(\v2\x13.firstframe.v1.ToolR\x05tools\x12\x1f\n" +
+	"\vtool_choice\x18\x11 \x01(\tR\n" +
+	"toolChoice\x12\x1b\n" +
+	"\tonly_tool\x18\x12 \x01(\tR\bonlyTool\x12\"\n" +
+	"\rone_tool_call\x18\x13 \x01(\bR\voneToolCall\"\xb6\x02\n" +
 	"\x06Phases\x12\x19\n" +
 	"\broute_ns\x18\x01 \x01(\x03R\arouteNs\x12\x19\n" +
 	"\bqueue_ns\x18\x02 \x01(\x03R\aqueueNs\x12,\n" +
@@ -4731,14 +5458,26 @@ const file_firstframe_proto_rawDesc = "" +
 	"\vtransfer_ns\x18\x03 \x01(\x03R\n" +
 	"transferNs\x12\x1b\n" +
 	"\twarmup_ns\x18\x04 \x01(\x03R\bwarmupNs\x12\x1b\n" +
-	"\tcanary_ns\x18\x05 \x01(\x03R\bcanaryNs\"\xc0\x01\n" +
+	"\tcanary_ns\x18\x05 \x01(\x03R\bcanaryNs\"\xb1\x02\n" +
 	"\x05Chunk\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n" +
 	"\x06tokens\x18\x03 \x03(\x05R\x06tokens\x122\n" +
 	"\x06phases\x18\x04 \x01(\v2\x15.firstframe.v1.PhasesH\x00R\x06phases\x88\x01\x01\x123\n" +
-	"\bprogress\x18\x05 \x01(\v2\x17.firstframe.v1.ProgressR\bprogressB\t\n" +
-	"\a_phases\"~\n" +
+	"\bprogress\x18\x05 \x01(\v2\x17.firstframe.v1.ProgressR\bprogress\x127\n" +
+	"\blogprobs\x18\x06 \x03(\v2\x1b.firstframe.v1.TokenLogprobR\blogprobs\x126\n" +
+	"\n" +
+	"tool_calls\x18\a \x03(\v2\x17.firstframe.v1.ToolCallR\ttoolCallsB\t\n" +
+	"\a_phases\"\x89\x01\n" +
+	"\fTokenLogprob\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\x05R\x05token\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\fR\x05bytes\x12\x18\n" +
+	"\alogprob\x18\x03 \x01(\x02R\alogprob\x123\n" +
+	"\x03top\x18\x04 \x03(\v2!.firstframe.v1.AlternativeLogprobR\x03top\"Z\n" +
+	"\x12AlternativeLogprob\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\x05R\x05token\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\fR\x05bytes\x12\x18\n" +
+	"\alogprob\x18\x03 \x01(\x02R\alogprob\"~\n" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12#\n" +
 	"\rcached_tokens\x18\x02 \x01(\x05R\fcachedTokens\x12+\n" +
@@ -4772,7 +5511,33 @@ const file_firstframe_proto_rawDesc = "" +
 	"addSpecial\x12#\n" +
 	"\rparse_special\x18\x05 \x01(\bR\fparseSpecial\"(\n" +
 	"\x0eTokenizeResult\x12\x16\n" +
-	"\x06tokens\x18\x01 \x03(\x05R\x06tokens\"\xf1\x01\n" +
+	"\x06tokens\x18\x01 \x03(\x05R\x06tokens\"\x9e\x01\n" +
+	"\x11DetokenizeRequest\x12<\n" +
+	"\vrequirement\x18\x01 \x01(\v2\x1a.firstframe.v1.RequirementR\vrequirement\x123\n" +
+	"\bidentity\x18\x02 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x12\x16\n" +
+	"\x06tokens\x18\x03 \x03(\x05R\x06tokens\"&\n" +
+	"\x10DetokenizeResult\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"8\n" +
+	"\n" +
+	"EmbedInput\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x16\n" +
+	"\x06tokens\x18\x02 \x03(\x05R\x06tokens\"\xee\x01\n" +
+	"\fEmbedRequest\x12<\n" +
+	"\vrequirement\x18\x01 \x01(\v2\x1a.firstframe.v1.RequirementR\vrequirement\x123\n" +
+	"\bidentity\x18\x02 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x121\n" +
+	"\x06inputs\x18\x03 \x03(\v2\x19.firstframe.v1.EmbedInputR\x06inputs\x12\x17\n" +
+	"\aon_miss\x18\x04 \x01(\tR\x06onMiss\x12\x1f\n" +
+	"\vdeadline_ns\x18\x05 \x01(\x03R\n" +
+	"deadlineNs\" \n" +
+	"\x06Vector\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\x02R\x06values\"\xe1\x01\n" +
+	"\vEmbedResult\x12\x17\n" +
+	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x123\n" +
+	"\bidentity\x18\x03 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x12/\n" +
+	"\avectors\x18\x04 \x03(\v2\x15.firstframe.v1.VectorR\avectors\x12\x18\n" +
+	"\apooling\x18\x05 \x01(\tR\apooling\x12#\n" +
+	"\rprompt_tokens\x18\x06 \x01(\x05R\fpromptTokens\"\xf1\x01\n" +
 	"\x14ApplyTemplateRequest\x12<\n" +
 	"\vrequirement\x18\x01 \x01(\v2\x1a.firstframe.v1.RequirementR\vrequirement\x123\n" +
 	"\bidentity\x18\x02 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x122\n" +
@@ -4958,7 +5723,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x06tokens\x18\x02 \x03(\v2).firstframe.v1.ActivityResult.TokensEntryR\x06tokens\x1a9\n" +
 	"\vTokensEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x012\x84\x06\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x012\x97\a\n" +
 	"\n" +
 	"SlotWorker\x12E\n" +
 	"\bDescribe\x12\x1e.firstframe.v1.DescribeRequest\x1a\x19.firstframe.v1.WorkerInfo\x12J\n" +
@@ -4966,11 +5731,14 @@ const file_firstframe_proto_rawDesc = "" +
 	"\bActivate\x12\x1e.firstframe.v1.ActivateRequest\x1a\x1d.firstframe.v1.ActivateResult\x12J\n" +
 	"\bGenerate\x12\x1e.firstframe.v1.GenerateRequest\x1a\x1c.firstframe.v1.GenerateReply0\x01\x12I\n" +
 	"\bTokenize\x12\x1e.firstframe.v1.TokenizeRequest\x1a\x1d.firstframe.v1.TokenizeResult\x12X\n" +
-	"\rApplyTemplate\x12#.firstframe.v1.ApplyTemplateRequest\x1a\".firstframe.v1.ApplyTemplateResult\x12L\n" +
+	"\rApplyTemplate\x12#.firstframe.v1.ApplyTemplateRequest\x1a\".firstframe.v1.ApplyTemplateResult\x12O\n" +
+	"\n" +
+	"Detokenize\x12 .firstframe.v1.DetokenizeRequest\x1a\x1f.firstframe.v1.DetokenizeResult\x12@\n" +
+	"\x05Embed\x12\x1b.firstframe.v1.EmbedRequest\x1a\x1a.firstframe.v1.EmbedResult\x12L\n" +
 	"\x05Evict\x12!.firstframe.v1.EvictWorkerRequest\x1a .firstframe.v1.EvictWorkerResult\x12@\n" +
 	"\x05Drain\x12\x1b.firstframe.v1.DrainRequest\x1a\x1a.firstframe.v1.DrainResult\x12L\n" +
 	"\tHeartbeat\x12\x1f.firstframe.v1.HeartbeatRequest\x1a\x1e.firstframe.v1.HeartbeatResult\x12I\n" +
-	"\x06Status\x12\".firstframe.v1.WorkerStatusRequest\x1a\x1b.firstframe.v1.WorkerStatus2\xf2\x06\n" +
+	"\x06Status\x12\".firstframe.v1.WorkerStatusRequest\x1a\x1b.firstframe.v1.WorkerStatus2\x85\b\n" +
 	"\n" +
 	"Supervisor\x12E\n" +
 	"\tListSlots\x12\x1f.firstframe.v1.ListSlotsRequest\x1a\x17.firstframe.v1.SlotList\x12H\n" +
@@ -4985,7 +5753,10 @@ const file_firstframe_proto_rawDesc = "" +
 	"\rApplyTemplate\x12#.firstframe.v1.ApplyTemplateRequest\x1a\".firstframe.v1.ApplyTemplateResult\x12=\n" +
 	"\x04Plan\x12\x1a.firstframe.v1.Declaration\x1a\x19.firstframe.v1.PlanResult\x12C\n" +
 	"\x06Reload\x12\x1c.firstframe.v1.ReloadRequest\x1a\x1b.firstframe.v1.ReloadResult\x12I\n" +
-	"\bActivity\x12\x1e.firstframe.v1.ActivityRequest\x1a\x1d.firstframe.v1.ActivityResultB6Z4github.com/firstframe/firstframe/shared/firstframepbb\x06proto3"
+	"\bActivity\x12\x1e.firstframe.v1.ActivityRequest\x1a\x1d.firstframe.v1.ActivityResult\x12O\n" +
+	"\n" +
+	"Detokenize\x12 .firstframe.v1.DetokenizeRequest\x1a\x1f.firstframe.v1.DetokenizeResult\x12@\n" +
+	"\x05Embed\x12\x1b.firstframe.v1.EmbedRequest\x1a\x1a.firstframe.v1.EmbedResultB6Z4github.com/firstframe/firstframe/shared/firstframepbb\x06proto3"
 
 var (
 	file_firstframe_proto_rawDescOnce sync.Once
@@ -4999,7 +5770,7 @@ func file_firstframe_proto_rawDescGZIP() []byte {
 	return file_firstframe_proto_rawDescData
 }
 
-var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
+var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_firstframe_proto_goTypes = []any{
 	(*Identity)(nil),             // 0: firstframe.v1.Identity
 	(*Candidate)(nil),            // 1: firstframe.v1.Candidate
@@ -5018,53 +5789,63 @@ var file_firstframe_proto_goTypes = []any{
 	(*Requirement)(nil),          // 14: firstframe.v1.Requirement
 	(*Resolution)(nil),           // 15: firstframe.v1.Resolution
 	(*Message)(nil),              // 16: firstframe.v1.Message
-	(*LogitBias)(nil),            // 17: firstframe.v1.LogitBias
-	(*Sampling)(nil),             // 18: firstframe.v1.Sampling
-	(*GenerateRequest)(nil),      // 19: firstframe.v1.GenerateRequest
-	(*Phases)(nil),               // 20: firstframe.v1.Phases
-	(*ActivationDetail)(nil),     // 21: firstframe.v1.ActivationDetail
-	(*Chunk)(nil),                // 22: firstframe.v1.Chunk
-	(*Usage)(nil),                // 23: firstframe.v1.Usage
-	(*Result)(nil),               // 24: firstframe.v1.Result
-	(*GenerateReply)(nil),        // 25: firstframe.v1.GenerateReply
-	(*TokenizeRequest)(nil),      // 26: firstframe.v1.TokenizeRequest
-	(*TokenizeResult)(nil),       // 27: firstframe.v1.TokenizeResult
-	(*ApplyTemplateRequest)(nil), // 28: firstframe.v1.ApplyTemplateRequest
-	(*ApplyTemplateResult)(nil),  // 29: firstframe.v1.ApplyTemplateResult
-	(*EvictWorkerRequest)(nil),   // 30: firstframe.v1.EvictWorkerRequest
-	(*EvictWorkerResult)(nil),    // 31: firstframe.v1.EvictWorkerResult
-	(*DrainRequest)(nil),         // 32: firstframe.v1.DrainRequest
-	(*DrainResult)(nil),          // 33: firstframe.v1.DrainResult
-	(*HeartbeatRequest)(nil),     // 34: firstframe.v1.HeartbeatRequest
-	(*HeartbeatResult)(nil),      // 35: firstframe.v1.HeartbeatResult
-	(*WorkerStatusRequest)(nil),  // 36: firstframe.v1.WorkerStatusRequest
-	(*WorkerStatus)(nil),         // 37: firstframe.v1.WorkerStatus
-	(*PageTier)(nil),             // 38: firstframe.v1.PageTier
-	(*PageStats)(nil),            // 39: firstframe.v1.PageStats
-	(*SlotLoad)(nil),             // 40: firstframe.v1.SlotLoad
-	(*ListSlotsRequest)(nil),     // 41: firstframe.v1.ListSlotsRequest
-	(*SlotInfo)(nil),             // 42: firstframe.v1.SlotInfo
-	(*BudgetUse)(nil),            // 43: firstframe.v1.BudgetUse
-	(*SlotList)(nil),             // 44: firstframe.v1.SlotList
-	(*PrepareRequest)(nil),       // 45: firstframe.v1.PrepareRequest
-	(*PrepareReply)(nil),         // 46: firstframe.v1.PrepareReply
-	(*EvictSlotRequest)(nil),     // 47: firstframe.v1.EvictSlotRequest
-	(*RestartSlotRequest)(nil),   // 48: firstframe.v1.RestartSlotRequest
-	(*Declaration)(nil),          // 49: firstframe.v1.Declaration
-	(*FieldChange)(nil),          // 50: firstframe.v1.FieldChange
-	(*SlotChange)(nil),           // 51: firstframe.v1.SlotChange
-	(*AliasChange)(nil),          // 52: firstframe.v1.AliasChange
-	(*PlanResult)(nil),           // 53: firstframe.v1.PlanResult
-	(*ReloadRequest)(nil),        // 54: firstframe.v1.ReloadRequest
-	(*Diagnostic)(nil),           // 55: firstframe.v1.Diagnostic
-	(*ReloadResult)(nil),         // 56: firstframe.v1.ReloadResult
-	(*ActivityRequest)(nil),      // 57: firstframe.v1.ActivityRequest
-	(*RequestRecord)(nil),        // 58: firstframe.v1.RequestRecord
-	(*ActivityResult)(nil),       // 59: firstframe.v1.ActivityResult
-	nil,                          // 60: firstframe.v1.PageStats.MissTokensEntry
-	nil,                          // 61: firstframe.v1.SlotList.AliasesEntry
-	nil,                          // 62: firstframe.v1.Declaration.AliasesEntry
-	nil,                          // 63: firstframe.v1.ActivityResult.TokensEntry
+	(*Tool)(nil),                 // 17: firstframe.v1.Tool
+	(*ToolCall)(nil),             // 18: firstframe.v1.ToolCall
+	(*LogitBias)(nil),            // 19: firstframe.v1.LogitBias
+	(*Sampling)(nil),             // 20: firstframe.v1.Sampling
+	(*GenerateRequest)(nil),      // 21: firstframe.v1.GenerateRequest
+	(*Phases)(nil),               // 22: firstframe.v1.Phases
+	(*ActivationDetail)(nil),     // 23: firstframe.v1.ActivationDetail
+	(*Chunk)(nil),                // 24: firstframe.v1.Chunk
+	(*TokenLogprob)(nil),         // 25: firstframe.v1.TokenLogprob
+	(*AlternativeLogprob)(nil),   // 26: firstframe.v1.AlternativeLogprob
+	(*Usage)(nil),                // 27: firstframe.v1.Usage
+	(*Result)(nil),               // 28: firstframe.v1.Result
+	(*GenerateReply)(nil),        // 29: firstframe.v1.GenerateReply
+	(*TokenizeRequest)(nil),      // 30: firstframe.v1.TokenizeRequest
+	(*TokenizeResult)(nil),       // 31: firstframe.v1.TokenizeResult
+	(*DetokenizeRequest)(nil),    // 32: firstframe.v1.DetokenizeRequest
+	(*DetokenizeResult)(nil),     // 33: firstframe.v1.DetokenizeResult
+	(*EmbedInput)(nil),           // 34: firstframe.v1.EmbedInput
+	(*EmbedRequest)(nil),         // 35: firstframe.v1.EmbedRequest
+	(*Vector)(nil),               // 36: firstframe.v1.Vector
+	(*EmbedResult)(nil),          // 37: firstframe.v1.EmbedResult
+	(*ApplyTemplateRequest)(nil), // 38: firstframe.v1.ApplyTemplateRequest
+	(*ApplyTemplateResult)(nil),  // 39: firstframe.v1.ApplyTemplateResult
+	(*EvictWorkerRequest)(nil),   // 40: firstframe.v1.EvictWorkerRequest
+	(*EvictWorkerResult)(nil),    // 41: firstframe.v1.EvictWorkerResult
+	(*DrainRequest)(nil),         // 42: firstframe.v1.DrainRequest
+	(*DrainResult)(nil),          // 43: firstframe.v1.DrainResult
+	(*HeartbeatRequest)(nil),     // 44: firstframe.v1.HeartbeatRequest
+	(*HeartbeatResult)(nil),      // 45: firstframe.v1.HeartbeatResult
+	(*WorkerStatusRequest)(nil),  // 46: firstframe.v1.WorkerStatusRequest
+	(*WorkerStatus)(nil),         // 47: firstframe.v1.WorkerStatus
+	(*PageTier)(nil),             // 48: firstframe.v1.PageTier
+	(*PageStats)(nil),            // 49: firstframe.v1.PageStats
+	(*SlotLoad)(nil),             // 50: firstframe.v1.SlotLoad
+	(*ListSlotsRequest)(nil),     // 51: firstframe.v1.ListSlotsRequest
+	(*SlotInfo)(nil),             // 52: firstframe.v1.SlotInfo
+	(*BudgetUse)(nil),            // 53: firstframe.v1.BudgetUse
+	(*SlotList)(nil),             // 54: firstframe.v1.SlotList
+	(*PrepareRequest)(nil),       // 55: firstframe.v1.PrepareRequest
+	(*PrepareReply)(nil),         // 56: firstframe.v1.PrepareReply
+	(*EvictSlotRequest)(nil),     // 57: firstframe.v1.EvictSlotRequest
+	(*RestartSlotRequest)(nil),   // 58: firstframe.v1.RestartSlotRequest
+	(*Declaration)(nil),          // 59: firstframe.v1.Declaration
+	(*FieldChange)(nil),          // 60: firstframe.v1.FieldChange
+	(*SlotChange)(nil),           // 61: firstframe.v1.SlotChange
+	(*AliasChange)(nil),          // 62: firstframe.v1.AliasChange
+	(*PlanResult)(nil),           // 63: firstframe.v1.PlanResult
+	(*ReloadRequest)(nil),        // 64: firstframe.v1.ReloadRequest
+	(*Diagnostic)(nil),           // 65: firstframe.v1.Diagnostic
+	(*ReloadResult)(nil),         // 66: firstframe.v1.ReloadResult
+	(*ActivityRequest)(nil),      // 67: firstframe.v1.ActivityRequest
+	(*RequestRecord)(nil),        // 68: firstframe.v1.RequestRecord
+	(*ActivityResult)(nil),       // 69: firstframe.v1.ActivityResult
+	nil,                          // 70: firstframe.v1.PageStats.MissTokensEntry
+	nil,                          // 71: firstframe.v1.SlotList.AliasesEntry
+	nil,                          // 72: firstframe.v1.Declaration.AliasesEntry
+	nil,                          // 73: firstframe.v1.ActivityResult.TokensEntry
 }
 var file_firstframe_proto_depIdxs = []int32{
 	0,  // 0: firstframe.v1.Candidate.identity:type_name -> firstframe.v1.Identity
@@ -5078,99 +5859,119 @@ var file_firstframe_proto_depIdxs = []int32{
 	0,  // 8: firstframe.v1.ActivateRequest.expected:type_name -> firstframe.v1.Identity
 	0,  // 9: firstframe.v1.ActivateResult.identity:type_name -> firstframe.v1.Identity
 	0,  // 10: firstframe.v1.Resolution.identity:type_name -> firstframe.v1.Identity
-	17, // 11: firstframe.v1.Sampling.logit_bias:type_name -> firstframe.v1.LogitBias
-	14, // 12: firstframe.v1.GenerateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 13: firstframe.v1.GenerateRequest.identity:type_name -> firstframe.v1.Identity
-	16, // 14: firstframe.v1.GenerateRequest.messages:type_name -> firstframe.v1.Message
-	18, // 15: firstframe.v1.GenerateRequest.sampling:type_name -> firstframe.v1.Sampling
-	20, // 16: firstframe.v1.Chunk.phases:type_name -> firstframe.v1.Phases
-	8,  // 17: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
-	0,  // 18: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
-	23, // 19: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
-	20, // 20: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
-	21, // 21: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
-	22, // 22: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
-	24, // 23: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
-	14, // 24: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 25: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	14, // 26: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 27: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
-	16, // 28: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
-	0,  // 29: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
-	39, // 30: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
-	38, // 31: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
-	38, // 32: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
-	38, // 33: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
-	60, // 34: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
-	39, // 35: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
-	0,  // 36: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
-	8,  // 37: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
-	40, // 38: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
-	42, // 39: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
-	61, // 40: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
-	43, // 41: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
-	8,  // 42: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
-	42, // 43: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
-	3,  // 44: firstframe.v1.Declaration.slots:type_name -> firstframe.v1.SlotSpec
-	62, // 45: firstframe.v1.Declaration.aliases:type_name -> firstframe.v1.Declaration.AliasesEntry
-	50, // 46: firstframe.v1.SlotChange.fields:type_name -> firstframe.v1.FieldChange
-	51, // 47: firstframe.v1.PlanResult.slots:type_name -> firstframe.v1.SlotChange
-	52, // 48: firstframe.v1.PlanResult.aliases:type_name -> firstframe.v1.AliasChange
-	53, // 49: firstframe.v1.ReloadResult.plan:type_name -> firstframe.v1.PlanResult
-	55, // 50: firstframe.v1.ReloadResult.diagnostics:type_name -> firstframe.v1.Diagnostic
-	23, // 51: firstframe.v1.RequestRecord.usage:type_name -> firstframe.v1.Usage
-	20, // 52: firstframe.v1.RequestRecord.phases:type_name -> firstframe.v1.Phases
-	58, // 53: firstframe.v1.ActivityResult.requests:type_name -> firstframe.v1.RequestRecord
-	63, // 54: firstframe.v1.ActivityResult.tokens:type_name -> firstframe.v1.ActivityResult.TokensEntry
-	6,  // 55: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
-	9,  // 56: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
-	12, // 57: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
-	19, // 58: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
-	26, // 59: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	28, // 60: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	30, // 61: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
-	32, // 62: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
-	34, // 63: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
-	36, // 64: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
-	41, // 65: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
-	41, // 66: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
-	14, // 67: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
-	19, // 68: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
-	45, // 69: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
-	47, // 70: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
-	48, // 71: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
-	26, // 72: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	28, // 73: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	49, // 74: firstframe.v1.Supervisor.Plan:input_type -> firstframe.v1.Declaration
-	54, // 75: firstframe.v1.Supervisor.Reload:input_type -> firstframe.v1.ReloadRequest
-	57, // 76: firstframe.v1.Supervisor.Activity:input_type -> firstframe.v1.ActivityRequest
-	7,  // 77: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
-	10, // 78: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
-	13, // 79: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
-	25, // 80: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
-	27, // 81: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	29, // 82: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	31, // 83: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
-	33, // 84: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
-	35, // 85: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
-	37, // 86: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
-	44, // 87: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
-	44, // 88: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
-	15, // 89: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
-	25, // 90: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
-	46, // 91: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
-	42, // 92: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
-	42, // 93: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
-	27, // 94: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	29, // 95: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	53, // 96: firstframe.v1.Supervisor.Plan:output_type -> firstframe.v1.PlanResult
-	56, // 97: firstframe.v1.Supervisor.Reload:output_type -> firstframe.v1.ReloadResult
-	59, // 98: firstframe.v1.Supervisor.Activity:output_type -> firstframe.v1.ActivityResult
-	77, // [77:99] is the sub-list for method output_type
-	55, // [55:77] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	18, // 11: firstframe.v1.Message.tool_calls:type_name -> firstframe.v1.ToolCall
+	19, // 12: firstframe.v1.Sampling.logit_bias:type_name -> firstframe.v1.LogitBias
+	14, // 13: firstframe.v1.GenerateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 14: firstframe.v1.GenerateRequest.identity:type_name -> firstframe.v1.Identity
+	16, // 15: firstframe.v1.GenerateRequest.messages:type_name -> firstframe.v1.Message
+	20, // 16: firstframe.v1.GenerateRequest.sampling:type_name -> firstframe.v1.Sampling
+	17, // 17: firstframe.v1.GenerateRequest.tools:type_name -> firstframe.v1.Tool
+	22, // 18: firstframe.v1.Chunk.phases:type_name -> firstframe.v1.Phases
+	8,  // 19: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
+	25, // 20: firstframe.v1.Chunk.logprobs:type_name -> firstframe.v1.TokenLogprob
+	18, // 21: firstframe.v1.Chunk.tool_calls:type_name -> firstframe.v1.ToolCall
+	26, // 22: firstframe.v1.TokenLogprob.top:type_name -> firstframe.v1.AlternativeLogprob
+	0,  // 23: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
+	27, // 24: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
+	22, // 25: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
+	23, // 26: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
+	24, // 27: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
+	28, // 28: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
+	14, // 29: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 30: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	14, // 31: firstframe.v1.DetokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 32: firstframe.v1.DetokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	14, // 33: firstframe.v1.EmbedRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 34: firstframe.v1.EmbedRequest.identity:type_name -> firstframe.v1.Identity
+	34, // 35: firstframe.v1.EmbedRequest.inputs:type_name -> firstframe.v1.EmbedInput
+	0,  // 36: firstframe.v1.EmbedResult.identity:type_name -> firstframe.v1.Identity
+	36, // 37: firstframe.v1.EmbedResult.vectors:type_name -> firstframe.v1.Vector
+	14, // 38: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 39: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
+	16, // 40: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
+	0,  // 41: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
+	49, // 42: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
+	48, // 43: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
+	48, // 44: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
+	48, // 45: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
+	70, // 46: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
+	49, // 47: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
+	0,  // 48: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
+	8,  // 49: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
+	50, // 50: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
+	52, // 51: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
+	71, // 52: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
+	53, // 53: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
+	8,  // 54: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
+	52, // 55: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
+	3,  // 56: firstframe.v1.Declaration.slots:type_name -> firstframe.v1.SlotSpec
+	72, // 57: firstframe.v1.Declaration.aliases:type_name -> firstframe.v1.Declaration.AliasesEntry
+	60, // 58: firstframe.v1.SlotChange.fields:type_name -> firstframe.v1.FieldChange
+	61, // 59: firstframe.v1.PlanResult.slots:type_name -> firstframe.v1.SlotChange
+	62, // 60: firstframe.v1.PlanResult.aliases:type_name -> firstframe.v1.AliasChange
+	63, // 61: firstframe.v1.ReloadResult.plan:type_name -> firstframe.v1.PlanResult
+	65, // 62: firstframe.v1.ReloadResult.diagnostics:type_name -> firstframe.v1.Diagnostic
+	27, // 63: firstframe.v1.RequestRecord.usage:type_name -> firstframe.v1.Usage
+	22, // 64: firstframe.v1.RequestRecord.phases:type_name -> firstframe.v1.Phases
+	68, // 65: firstframe.v1.ActivityResult.requests:type_name -> firstframe.v1.RequestRecord
+	73, // 66: firstframe.v1.ActivityResult.tokens:type_name -> firstframe.v1.ActivityResult.TokensEntry
+	6,  // 67: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
+	9,  // 68: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
+	12, // 69: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
+	21, // 70: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
+	30, // 71: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	38, // 72: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	32, // 73: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	35, // 74: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
+	40, // 75: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
+	42, // 76: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
+	44, // 77: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
+	46, // 78: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
+	51, // 79: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
+	51, // 80: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
+	14, // 81: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
+	21, // 82: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
+	55, // 83: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
+	57, // 84: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
+	58, // 85: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
+	30, // 86: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	38, // 87: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	59, // 88: firstframe.v1.Supervisor.Plan:input_type -> firstframe.v1.Declaration
+	64, // 89: firstframe.v1.Supervisor.Reload:input_type -> firstframe.v1.ReloadRequest
+	67, // 90: firstframe.v1.Supervisor.Activity:input_type -> firstframe.v1.ActivityRequest
+	32, // 91: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	35, // 92: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
+	7,  // 93: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
+	10, // 94: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
+	13, // 95: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
+	29, // 96: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
+	31, // 97: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	39, // 98: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	33, // 99: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	37, // 100: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
+	41, // 101: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
+	43, // 102: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
+	45, // 103: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
+	47, // 104: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
+	54, // 105: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
+	54, // 106: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
+	15, // 107: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
+	29, // 108: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
+	56, // 109: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
+	52, // 110: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
+	52, // 111: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
+	31, // 112: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	39, // 113: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	63, // 114: firstframe.v1.Supervisor.Plan:output_type -> firstframe.v1.PlanResult
+	66, // 115: firstframe.v1.Supervisor.Reload:output_type -> firstframe.v1.ReloadResult
+	69, // 116: firstframe.v1.Supervisor.Activity:output_type -> firstframe.v1.ActivityResult
+	33, // 117: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	37, // 118: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
+	93, // [93:119] is the sub-list for method output_type
+	67, // [67:93] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_firstframe_proto_init() }
@@ -5182,12 +5983,12 @@ func file_firstframe_proto_init() {
 		(*PrefetchReply_Progress)(nil),
 		(*PrefetchReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[22].OneofWrappers = []any{}
-	file_firstframe_proto_msgTypes[25].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[24].OneofWrappers = []any{}
+	file_firstframe_proto_msgTypes[29].OneofWrappers = []any{
 		(*GenerateReply_Chunk)(nil),
 		(*GenerateReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[46].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[56].OneofWrappers = []any{
 		(*PrepareReply_Progress)(nil),
 		(*PrepareReply_Slot)(nil),
 	}
@@ -5197,7 +5998,7 @@ func file_firstframe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_firstframe_proto_rawDesc), len(file_firstframe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   64,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

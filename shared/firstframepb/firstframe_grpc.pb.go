@@ -32,6 +32,8 @@ const (
 	SlotWorker_Generate_FullMethodName      = "/firstframe.v1.SlotWorker/Generate"
 	SlotWorker_Tokenize_FullMethodName      = "/firstframe.v1.SlotWorker/Tokenize"
 	SlotWorker_ApplyTemplate_FullMethodName = "/firstframe.v1.SlotWorker/ApplyTemplate"
+	SlotWorker_Detokenize_FullMethodName    = "/firstframe.v1.SlotWorker/Detokenize"
+	SlotWorker_Embed_FullMethodName         = "/firstframe.v1.SlotWorker/Embed"
 	SlotWorker_Evict_FullMethodName         = "/firstframe.v1.SlotWorker/Evict"
 	SlotWorker_Drain_FullMethodName         = "/firstframe.v1.SlotWorker/Drain"
 	SlotWorker_Heartbeat_FullMethodName     = "/firstframe.v1.SlotWorker/Heartbeat"
@@ -56,6 +58,10 @@ type SlotWorkerClient interface {
 	Generate(ctx context.Context, in *GenerateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GenerateReply], error)
 	Tokenize(ctx context.Context, in *TokenizeRequest, opts ...grpc.CallOption) (*TokenizeResult, error)
 	ApplyTemplate(ctx context.Context, in *ApplyTemplateRequest, opts ...grpc.CallOption) (*ApplyTemplateResult, error)
+	Detokenize(ctx context.Context, in *DetokenizeRequest, opts ...grpc.CallOption) (*DetokenizeResult, error)
+	// Embed turns texts into vectors. It has a context of its own and leaves
+	// running requests alone.
+	Embed(ctx context.Context, in *EmbedRequest, opts ...grpc.CallOption) (*EmbedResult, error)
 	// Evict frees the device buffers and, when asked, the host buffer. It is
 	// refused while a request runs.
 	Evict(ctx context.Context, in *EvictWorkerRequest, opts ...grpc.CallOption) (*EvictWorkerResult, error)
@@ -153,6 +159,26 @@ func (c *slotWorkerClient) ApplyTemplate(ctx context.Context, in *ApplyTemplateR
 	return out, nil
 }
 
+func (c *slotWorkerClient) Detokenize(ctx context.Context, in *DetokenizeRequest, opts ...grpc.CallOption) (*DetokenizeResult, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DetokenizeResult)
+	err := c.cc.Invoke(ctx, SlotWorker_Detokenize_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *slotWorkerClient) Embed(ctx context.Context, in *EmbedRequest, opts ...grpc.CallOption) (*EmbedResult, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EmbedResult)
+	err := c.cc.Invoke(ctx, SlotWorker_Embed_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *slotWorkerClient) Evict(ctx context.Context, in *EvictWorkerRequest, opts ...grpc.CallOption) (*EvictWorkerResult, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EvictWorkerResult)
@@ -211,6 +237,10 @@ type SlotWorkerServer interface {
 	Generate(*GenerateRequest, grpc.ServerStreamingServer[GenerateReply]) error
 	Tokenize(context.Context, *TokenizeRequest) (*TokenizeResult, error)
 	ApplyTemplate(context.Context, *ApplyTemplateRequest) (*ApplyTemplateResult, error)
+	Detokenize(context.Context, *DetokenizeRequest) (*DetokenizeResult, error)
+	// Embed turns texts into vectors. It has a context of its own and leaves
+	// running requests alone.
+	Embed(context.Context, *EmbedRequest) (*EmbedResult, error)
 	// Evict frees the device buffers and, when asked, the host buffer. It is
 	// refused while a request runs.
 	Evict(context.Context, *EvictWorkerRequest) (*EvictWorkerResult, error)
@@ -247,6 +277,12 @@ func (UnimplementedSlotWorkerServer) Tokenize(context.Context, *TokenizeRequest)
 }
 func (UnimplementedSlotWorkerServer) ApplyTemplate(context.Context, *ApplyTemplateRequest) (*ApplyTemplateResult, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApplyTemplate not implemented")
+}
+func (UnimplementedSlotWorkerServer) Detokenize(context.Context, *DetokenizeRequest) (*DetokenizeResult, error) {
+	return nil, status.Error(codes.Unimplemented, "method Detokenize not implemented")
+}
+func (UnimplementedSlotWorkerServer) Embed(context.Context, *EmbedRequest) (*EmbedResult, error) {
+	return nil, status.Error(codes.Unimplemented, "method Embed not implemented")
 }
 func (UnimplementedSlotWorkerServer) Evict(context.Context, *EvictWorkerRequest) (*EvictWorkerResult, error) {
 	return nil, status.Error(codes.Unimplemented, "method Evict not implemented")
@@ -375,6 +411,42 @@ func _SlotWorker_ApplyTemplate_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SlotWorker_Detokenize_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DetokenizeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SlotWorkerServer).Detokenize(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SlotWorker_Detokenize_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SlotWorkerServer).Detokenize(ctx, req.(*DetokenizeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SlotWorker_Embed_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EmbedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SlotWorkerServer).Embed(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SlotWorker_Embed_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SlotWorkerServer).Embed(ctx, req.(*EmbedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SlotWorker_Evict_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EvictWorkerRequest)
 	if err := dec(in); err != nil {
@@ -471,6 +543,14 @@ var SlotWorker_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _SlotWorker_ApplyTemplate_Handler,
 		},
 		{
+			MethodName: "Detokenize",
+			Handler:    _SlotWorker_Detokenize_Handler,
+		},
+		{
+			MethodName: "Embed",
+			Handler:    _SlotWorker_Embed_Handler,
+		},
+		{
 			MethodName: "Evict",
 			Handler:    _SlotWorker_Evict_Handler,
 		},
@@ -515,6 +595,8 @@ const (
 	Supervisor_Plan_FullMethodName          = "/firstframe.v1.Supervisor/Plan"
 	Supervisor_Reload_FullMethodName        = "/firstframe.v1.Supervisor/Reload"
 	Supervisor_Activity_FullMethodName      = "/firstframe.v1.Supervisor/Activity"
+	Supervisor_Detokenize_FullMethodName    = "/firstframe.v1.Supervisor/Detokenize"
+	Supervisor_Embed_FullMethodName         = "/firstframe.v1.Supervisor/Embed"
 )
 
 // SupervisorClient is the client API for Supervisor service.
@@ -539,6 +621,8 @@ type SupervisorClient interface {
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadResult, error)
 	// Activity gives the latest requests that have ended.
 	Activity(ctx context.Context, in *ActivityRequest, opts ...grpc.CallOption) (*ActivityResult, error)
+	Detokenize(ctx context.Context, in *DetokenizeRequest, opts ...grpc.CallOption) (*DetokenizeResult, error)
+	Embed(ctx context.Context, in *EmbedRequest, opts ...grpc.CallOption) (*EmbedResult, error)
 }
 
 type supervisorClient struct {
@@ -696,6 +780,26 @@ func (c *supervisorClient) Activity(ctx context.Context, in *ActivityRequest, op
 	return out, nil
 }
 
+func (c *supervisorClient) Detokenize(ctx context.Context, in *DetokenizeRequest, opts ...grpc.CallOption) (*DetokenizeResult, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DetokenizeResult)
+	err := c.cc.Invoke(ctx, Supervisor_Detokenize_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *supervisorClient) Embed(ctx context.Context, in *EmbedRequest, opts ...grpc.CallOption) (*EmbedResult, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EmbedResult)
+	err := c.cc.Invoke(ctx, Supervisor_Embed_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SupervisorServer is the server API for Supervisor service.
 // All implementations must embed UnimplementedSupervisorServer
 // for forward compatibility.
@@ -718,6 +822,8 @@ type SupervisorServer interface {
 	Reload(context.Context, *ReloadRequest) (*ReloadResult, error)
 	// Activity gives the latest requests that have ended.
 	Activity(context.Context, *ActivityRequest) (*ActivityResult, error)
+	Detokenize(context.Context, *DetokenizeRequest) (*DetokenizeResult, error)
+	Embed(context.Context, *EmbedRequest) (*EmbedResult, error)
 	mustEmbedUnimplementedSupervisorServer()
 }
 
@@ -763,6 +869,12 @@ func (UnimplementedSupervisorServer) Reload(context.Context, *ReloadRequest) (*R
 }
 func (UnimplementedSupervisorServer) Activity(context.Context, *ActivityRequest) (*ActivityResult, error) {
 	return nil, status.Error(codes.Unimplemented, "method Activity not implemented")
+}
+func (UnimplementedSupervisorServer) Detokenize(context.Context, *DetokenizeRequest) (*DetokenizeResult, error) {
+	return nil, status.Error(codes.Unimplemented, "method Detokenize not implemented")
+}
+func (UnimplementedSupervisorServer) Embed(context.Context, *EmbedRequest) (*EmbedResult, error) {
+	return nil, status.Error(codes.Unimplemented, "method Embed not implemented")
 }
 func (UnimplementedSupervisorServer) mustEmbedUnimplementedSupervisorServer() {}
 func (UnimplementedSupervisorServer) testEmbeddedByValue()                    {}
@@ -980,6 +1092,42 @@ func _Supervisor_Activity_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Supervisor_Detokenize_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DetokenizeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SupervisorServer).Detokenize(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Supervisor_Detokenize_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SupervisorServer).Detokenize(ctx, req.(*DetokenizeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Supervisor_Embed_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EmbedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SupervisorServer).Embed(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Supervisor_Embed_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SupervisorServer).Embed(ctx, req.(*EmbedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Supervisor_ServiceDesc is the grpc.ServiceDesc for Supervisor service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1022,6 +1170,14 @@ var Supervisor_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Activity",
 			Handler:    _Supervisor_Activity_Handler,
+		},
+		{
+			MethodName: "Detokenize",
+			Handler:    _Supervisor_Detokenize_Handler,
+		},
+		{
+			MethodName: "Embed",
+			Handler:    _Supervisor_Embed_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -37,7 +37,10 @@ type Context struct {
 
 	sequences int
 	outputs   int
+	embeds    bool
 	logits    []bool // which rows of the last Decode have logits
+
+	candidates []llama.TokenData // of one SampleAmong
 }
 
 var _ slotworker.Context = (*Context)(nil)
@@ -56,7 +59,7 @@ func (m *Model) NewContext(cfg slotworker.ContextConfig) (slotworker.Context, er
 	}
 	m.engine.mu.Lock()
 	defer m.engine.mu.Unlock()
-	c := &Context{model: m, sequences: cfg.Sequences}
+	c := &Context{model: m, sequences: cfg.Sequences, embeds: cfg.Embeddings}
 	said := m.engine.log.during(func() { c.handle, err = llama.InitFromModel(m.handle, params) })
 	if err != nil {
 		return nil, shared.Errorf(shared.KindEngine, "cannot make a context: %s", said.reason())
@@ -101,6 +104,11 @@ func contextParams(cfg slotworker.ContextConfig) (llama.ContextParams, error) {
 	p.Offload_kqv = 0
 	p.OpOffload = 0
 	p.NoPerf = 1
+	if cfg.Embeddings {
+		// The library pools within one batch only; longer texts have to be pooled outside.
+		p.Embeddings = 1
+		p.PoolingType = llama.PoolingTypeNone
+	}
 	return p, nil
 }
 

@@ -89,14 +89,37 @@ func (c *Context) Logits(row int) []float32 {
 	return logits
 }
 
+// Embedding is the vector of one row of the last Decode, in the library's memory
+// and valid until the next one.
+func (c *Context) Embedding(row int) []float32 {
+	if !c.embeds || row < 0 || row >= len(c.logits) || !c.logits[row] {
+		return nil
+	}
+	vector, err := llama.GetEmbeddingsIth(c.handle, int32(row), int32(c.model.info.Embedding))
+	if err != nil {
+		return nil
+	}
+	return vector
+}
+
 // Sample chooses a token for one row and accepts it. It gives -1 for a row that
 // has no logits, and for a sampler of another model.
 func (c *Context) Sample(s slotworker.Sampler, row int) int32 {
-	own, ok := s.(*Sampler)
-	if !ok || own.model != c.model || own.chain == 0 || row < 0 || row >= len(c.logits) || !c.logits[row] {
+	own := c.sampler(s, row)
+	if own == nil {
 		return llama.TokenNull
 	}
 	return int32(llama.SamplerSample(own.chain, c.handle, int32(row)))
+}
+
+// sampler is the one to use for a row, nil when the row has no logits or the
+// sampler is none of this model's.
+func (c *Context) sampler(s slotworker.Sampler, row int) *Sampler {
+	own, ok := s.(*Sampler)
+	if !ok || own.model != c.model || own.chain == 0 || row < 0 || row >= len(c.logits) || !c.logits[row] {
+		return nil
+	}
+	return own
 }
 
 // hasNaN adds the numbers up, since a sum with a NaN in it is one, and that is

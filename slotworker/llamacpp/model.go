@@ -52,6 +52,8 @@ func (m *Model) read(said logged) error {
 		WeightBytes:   int64(llama.ModelSize(h)),
 		OwnBytes:      said.buffers(func(kind string) bool { return kind == "model" }),
 	}
+	pooling, _ := llama.ModelMetaValStr(h, arch+".pooling_type")
+	m.info.Pooling = poolings()[pooling]
 	causal, _ := llama.ModelMetaValStr(h, arch+".attention.causal")
 	switch {
 	case m.info.Vocab <= 0 || llama.GetVocabType(m.vocab) == llama.VocabTypeNone:
@@ -64,6 +66,11 @@ func (m *Model) read(said logged) error {
 	m.bos, m.eos = int32(llama.VocabBOS(m.vocab)), int32(llama.VocabEOS(m.vocab))
 	m.pieces = newPieces(m.info.Vocab)
 	return nil
+}
+
+// poolings are the names of what a file says of pooling.
+func poolings() map[string]string {
+	return map[string]string{"0": "none", "1": "mean", "2": "cls", "3": "last", "4": "rank"}
 }
 
 // Info is what the engine says of the model.

@@ -72,14 +72,14 @@ type answer struct {
 	head   envelope
 	sse    *sse
 
-	mu    sync.Mutex
-	texts []string
+	mu     sync.Mutex
+	pieces []piece // of each choice: all of it, or, when streamed, only how long it is
 }
 
 // run generates all choices side by side. The usual single one needs no further
 // goroutine, whose start would be time to the first chunk.
 func (a *answer) run(ctx context.Context, req shared.GenerateRequest) ([]shared.Measured, error) {
-	a.texts = make([]string, a.opt.choices)
+	a.pieces = make([]piece, a.opt.choices)
 	results := make([]shared.Measured, a.opt.choices)
 	if a.opt.choices == 1 {
 		err := a.one(ctx, 0, req, &results[0])
@@ -100,7 +100,7 @@ func (a *answer) run(ctx context.Context, req shared.GenerateRequest) ([]shared.
 func (a *answer) one(ctx context.Context, index int, req shared.GenerateRequest, result *shared.Measured) error {
 	first := true
 	m, err := shared.GenerateAtEdge(ctx, a.server.frontend, a.start, req, func(c shared.Chunk) error {
-		if c.Text == "" {
+		if !c.HasContent() && len(c.Logprobs) == 0 {
 			return nil
 		}
 		defer func() { first = false }()
@@ -116,15 +116,22 @@ func (a *answer) one(ctx context.Context, index int, req shared.GenerateRequest,
 func (a *answer) deliver(index int, c shared.Chunk, first bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	own := &a.pieces[index]
 	if a.sse == nil {
-		a.texts[index] += c.Text
+		own.text += c.Text
+		own.probs = append(own.probs, c.Logprobs...)
+		own.calls = append(own.calls, c.ToolCalls...)
 		return nil
+	}
+	p := piece{text: c.Text, probs: c.Logprobs, calls: c.ToolCalls, offset: own.offset}
+	for _, t := range c.Logprobs {
+		own.offset += characters(t.Bytes)
 	}
 	if c.Phases != nil {
 		a.sse.setTiming(*c.Phases)
 	}
 	v := a.head
-	v.Choices = []any{a.opt.shape.delta(index, c.Text, first)}
+	v.Choices = []any{a.opt.shape.delta(index, p, first)}
 	return a.sse.send(v)
 }
 
@@ -169,7 +176,7 @@ func (a *answer) end(w http.ResponseWriter, results []shared.Measured, err error
 		body := a.chunk(nil, results[0].Model, results[0].Identity)
 		body.Choices = make([]any, len(results))
 		for i, m := range results {
-			body.Choices[i] = a.opt.shape.whole(i, a.texts[i], m.FinishReason)
+			body.Choices[i] = a.opt.shape.whole(i, a.pieces[i], m.FinishReason)
 		}
 		body.Usage, body.Timings = &usage, timings
 		writeJSON(w, http.StatusOK, body)

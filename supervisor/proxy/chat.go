@@ -19,20 +19,20 @@ type chatRequest struct {
 	sampling            `json:",embed"`
 	neutral             `json:",embed"`
 
-	Tools             jsontext.Value `json:"tools"`
-	ToolChoice        jsontext.Value `json:"tool_choice"`
-	ParallelToolCalls jsontext.Value `json:"parallel_tool_calls"`
-	Functions         jsontext.Value `json:"functions"`
-	FunctionCall      jsontext.Value `json:"function_call"`
-	ResponseFormat    jsontext.Value `json:"response_format"`
-	Logprobs          jsontext.Value `json:"logprobs"`
-	TopLogprobs       jsontext.Value `json:"top_logprobs"`
-	Audio             jsontext.Value `json:"audio"`
-	Modalities        jsontext.Value `json:"modalities"`
-	Prediction        jsontext.Value `json:"prediction"`
-	ReasoningEffort   jsontext.Value `json:"reasoning_effort"`
-	Verbosity         jsontext.Value `json:"verbosity"`
-	WebSearchOptions  jsontext.Value `json:"web_search_options"`
+	Tools             []toolJSON      `json:"tools"`
+	ToolChoice        jsontext.Value  `json:"tool_choice"`
+	ParallelToolCalls *bool           `json:"parallel_tool_calls"`
+	Functions         jsontext.Value  `json:"functions"`
+	FunctionCall      jsontext.Value  `json:"function_call"`
+	ResponseFormat    *responseFormat `json:"response_format"`
+	Logprobs          *bool           `json:"logprobs"`
+	TopLogprobs       *int            `json:"top_logprobs"`
+	Audio             jsontext.Value  `json:"audio"`
+	Modalities        jsontext.Value  `json:"modalities"`
+	Prediction        jsontext.Value  `json:"prediction"`
+	ReasoningEffort   jsontext.Value  `json:"reasoning_effort"`
+	Verbosity         jsontext.Value  `json:"verbosity"`
+	WebSearchOptions  jsontext.Value  `json:"web_search_options"`
 }
 
 // neutral holds parameters that never change an answer; they are accepted
@@ -62,10 +62,12 @@ type streamOptions struct {
 }
 
 type chatMessage struct {
-	Role    string      `json:"role"`
-	Content messageText `json:"content"`
-	Name    string      `json:"name"`
-	Refusal *string     `json:"refusal"`
+	Role       string      `json:"role"`
+	Content    messageText `json:"content"`
+	Name       string      `json:"name"`
+	Refusal    *string     `json:"refusal"`
+	ToolCalls  []callJSON  `json:"tool_calls"`
+	ToolCallID string      `json:"tool_call_id"`
 }
 
 // messageText is a string or a list of text parts.
@@ -105,23 +107,23 @@ func (r *chatRequest) check() error {
 	for _, m := range r.Messages {
 		switch m.Role {
 		case "system", "developer", "user", "assistant":
+			if m.ToolCallID != "" || len(m.ToolCalls) > 0 && m.Role != "assistant" {
+				return badRequest("invalid_value", "messages", "messages of role %q call no tools and answer none", m.Role)
+			}
+		case "tool":
+			if m.ToolCallID == "" {
+				return badRequest("invalid_value", "messages", "messages of role tool need a tool_call_id")
+			}
 		default:
 			return badRequest("invalid_value", "messages", "messages of role %q are not supported", m.Role)
 		}
 	}
-	if r.ResponseFormat != nil {
-		_ = r.ResponseFormat.Compact() // decoded values are valid
-	}
-	if string(r.ResponseFormat) == `{"type":"text"}` {
-		r.ResponseFormat = nil
-	}
 	return unsupported(map[string]jsontext.Value{
-		"tools": r.Tools, "tool_choice": r.ToolChoice, "parallel_tool_calls": r.ParallelToolCalls,
-		"functions": r.Functions, "function_call": r.FunctionCall, "response_format": r.ResponseFormat,
-		"logprobs": r.Logprobs, "top_logprobs": r.TopLogprobs, "audio": r.Audio, "modalities": r.Modalities,
+		"functions": r.Functions, "function_call": r.FunctionCall,
+		"audio": r.Audio, "modalities": r.Modalities,
 		"prediction": r.Prediction, "reasoning_effort": r.ReasoningEffort, "verbosity": r.Verbosity,
 		"web_search_options": r.WebSearchOptions,
-	}, "tools", "tool_choice", "functions", "function_call", "response_format", "logprobs", "top_logprobs",
+	}, "functions", "function_call",
 		"audio", "modalities", "prediction", "reasoning_effort", "verbosity", "web_search_options")
 }
 
@@ -138,12 +140,27 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 	if err != nil {
 		return shared.GenerateRequest{}, err
 	}
+	if err := constrain(&req, r.Grammar, r.ResponseFormat); err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	if err := r.setTools(&req); err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	if err := chatLogprobsWanted(r.Logprobs, r.TopLogprobs, &req); err != nil {
+		return shared.GenerateRequest{}, err
+	}
 	for _, m := range r.Messages {
 		role := m.Role
 		if role == "developer" {
 			role = "system"
 		}
-		req.Messages = append(req.Messages, shared.Message{Role: role, Content: string(m.Content)})
+		calls, err := toToolCalls(m.ToolCalls)
+		if err != nil {
+			return shared.GenerateRequest{}, err
+		}
+		req.Messages = append(req.Messages, shared.Message{
+			Role: role, Content: string(m.Content), ToolCalls: calls, ToolCallID: m.ToolCallID,
+		})
 	}
 	return req, nil
 }

@@ -19,7 +19,7 @@ type completionRequest struct {
 
 	BestOf   jsontext.Value `json:"best_of"`
 	Echo     jsontext.Value `json:"echo"`
-	Logprobs jsontext.Value `json:"logprobs"`
+	Logprobs *int           `json:"logprobs"`
 	Suffix   jsontext.Value `json:"suffix"`
 }
 
@@ -31,8 +31,8 @@ func (r *completionRequest) toShared() (shared.GenerateRequest, error) {
 		return shared.GenerateRequest{}, badRequest("missing_parameter", "model", "model is missing")
 	}
 	if err := unsupported(map[string]jsontext.Value{
-		"best_of": r.BestOf, "echo": r.Echo, "logprobs": r.Logprobs, "suffix": r.Suffix,
-	}, "best_of", "echo", "logprobs", "suffix"); err != nil {
+		"best_of": r.BestOf, "echo": r.Echo, "suffix": r.Suffix,
+	}, "best_of", "echo", "suffix"); err != nil {
 		return shared.GenerateRequest{}, err
 	}
 	req, err := r.common(r.Model, "max_tokens", r.MaxTokens)
@@ -41,6 +41,14 @@ func (r *completionRequest) toShared() (shared.GenerateRequest, error) {
 	}
 	if r.MaxTokens == nil {
 		req.MaxTokens = defaultCompletionTokens
+	}
+	if err := constrain(&req, r.Grammar, nil); err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	if r.Logprobs != nil {
+		if err := wantLogprobs("logprobs", *r.Logprobs, &req); err != nil {
+			return shared.GenerateRequest{}, err
+		}
 	}
 	if err := readPrompt(r.Prompt, &req); err != nil {
 		return shared.GenerateRequest{}, err

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -133,6 +134,23 @@ func (f *fake) Restart(_ context.Context, id string) (shared.SlotInfo, error) { 
 func (f *fake) Tokenize(_ context.Context, req shared.TokenizeRequest) ([]int32, error) {
 	_, err := f.find(req.Requirement)
 	return []int32{1, int32(len(req.Text))}, err
+}
+
+func (f *fake) Detokenize(_ context.Context, req shared.DetokenizeRequest) (string, error) {
+	_, err := f.find(req.Requirement)
+	return fmt.Sprint(req.Tokens), err
+}
+
+// Embed gives each input a vector of its length.
+func (f *fake) Embed(_ context.Context, req shared.EmbedRequest) (shared.EmbedResult, error) {
+	s, err := f.find(req.Requirement)
+	res := shared.EmbedResult{SlotID: s.SlotID, Model: s.Model, Identity: s.Identity, Pooling: "mean"}
+	for _, in := range req.Inputs {
+		n := len(in.Text) + len(in.Tokens)
+		res.Vectors = append(res.Vectors, []float32{float32(n), -0.5})
+		res.PromptTokens += n
+	}
+	return res, err
 }
 
 // client talks to a proxy in this process.

@@ -62,3 +62,24 @@ func FuzzDecodeCompletion(f *testing.F) {
 		}
 	})
 }
+
+func FuzzDecodeEmbeddings(f *testing.F) {
+	for _, seed := range []string{`{"model":"m","input":"x"}`, `{"model":"m","input":["x",""]}`, `{"model":"m","input":[[1],[2,3]]}`,
+		`{"model":"m","input":[1.5]}`, `{"model":"m","input":[1],"encoding_format":"base64","dimensions":1}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var body embeddingsRequest
+		if err := decodeJSON(data, &body); err != nil {
+			fuzzDecode(t, err)
+			return
+		}
+		req, err := body.toShared()
+		fuzzDecode(t, err)
+		for _, in := range req.Inputs {
+			if (in.Text == "") == (len(in.Tokens) == 0) {
+				t.Fatalf("%+v", in)
+			}
+		}
+	})
+}

@@ -129,3 +129,28 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 	}
 	writeJSON(w, http.StatusOK, tokenizeReply{Tokens: tokens})
 }
+
+type detokenizeBody struct {
+	Model  string  `json:"model"`
+	Tokens []int32 `json:"tokens"`
+}
+
+type detokenizeReply struct {
+	Content string `json:"content"`
+}
+
+func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) {
+	var body detokenizeBody
+	if err := decodeBody(w, r, &body); err != nil {
+		writeError(w, err)
+		return
+	}
+	text, err := s.frontend.Detokenize(r.Context(), shared.DetokenizeRequest{
+		Requirement: parseModel(body.Model), Tokens: body.Tokens,
+	})
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, detokenizeReply{Content: text})
+}

@@ -37,11 +37,6 @@ func unknownURL(w http.ResponseWriter, r *http.Request) {
 		message: strings.ToValidUTF8("there is no such endpoint: "+r.Method+" "+r.URL.Path, "\uFFFD")})
 }
 
-func notSupported(w http.ResponseWriter, r *http.Request) {
-	writeError(w, &httpError{status: http.StatusNotFound, code: "unsupported_endpoint",
-		message: r.URL.Path + " is not supported by this version yet"})
-}
-
 func pagePath(url string) string {
 	if url == "/" {
 		return "index.html"

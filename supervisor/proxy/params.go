@@ -35,6 +35,7 @@ type sampling struct {
 	Stop             stringList         `json:"stop"`
 	N                *int               `json:"n"`
 	IgnoreEOS        bool               `json:"ignore_eos"`
+	Grammar          string             `json:"grammar"`
 }
 
 func (s sampling) choices() (int, error) {

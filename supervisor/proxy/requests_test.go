@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/jsongrammar"
 )
 
 func TestModels(t *testing.T) {
@@ -68,7 +69,7 @@ func TestRequestReachesTheRuntime(t *testing.T) {
 		{"role":"assistant","content":null},{"role":"user","content":"hi"}],"max_completion_tokens":9,"stop":"END","seed":5,
 		"temperature":0,"logit_bias":{"7":-1.5},"user":"u","tools":[],"response_format":{"type": "text"}}`)
 	r := <-seen
-	if len(r.Messages) != 3 || r.Messages[0] != (shared.Message{Role: "system", Content: "ab"}) || r.Messages[1].Content != "" {
+	if len(r.Messages) != 3 || r.Messages[0].Role != "system" || r.Messages[0].Content != "ab" || r.Messages[1].Content != "" {
 		t.Errorf("messages %+v", r.Messages)
 	}
 	s := r.Sampling
@@ -88,14 +89,57 @@ func TestRequestReachesTheRuntime(t *testing.T) {
 	}
 }
 
+func TestFormatsBecomeGrammars(t *testing.T) {
+	seen := make(chan shared.GenerateRequest, 1)
+	c := start(t, Config{}, &fake{generate: func(ctx context.Context, r shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error) {
+		seen <- r
+		return tell("x")(ctx, r, emit)
+	}})
+	const open = `{"model":"story:Q8_0","messages":[{"role":"user","content":"hi"}],`
+	const own = `root ::= "a"`
+	for body, want := range map[string]func(string) bool{
+		open + `"response_format":{"type":"json_object"}}`: func(g string) bool { return g == jsongrammar.Object() },
+		open + `"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"const":"xyz"}}}}`: func(g string) bool {
+			return strings.Contains(g, "xyz")
+		},
+		open + `"grammar":"root ::= \"a\""}`: func(g string) bool { return g == own },
+		open + `"response_format":null}`:     func(g string) bool { return g == "" },
+	} {
+		c.chat(body)
+		if r := <-seen; !want(r.Grammar) {
+			t.Errorf("%s gives the grammar %q", body, r.Grammar)
+		}
+	}
+	c.do("POST", "/v1/completions", `{"model":"story:Q8_0","prompt":"x","grammar":"root ::= \"a\""}`)
+	if r := <-seen; r.Grammar != own {
+		t.Errorf("text completion: %q", r.Grammar)
+	}
+}
+
 func TestWrongRequestsAreNamed(t *testing.T) {
 	c := start(t, Config{HTTPSpec: shared.HTTPSpec{MaxBody: 1 << 20}}, &fake{})
 	const open = `{"model":"story:Q8_0","messages":[{"role":"user","content":"hi"}],`
 	for _, bad := range []struct{ body, code, param string }{
 		{open + `"tempersture":1}`, "unknown_parameter", "tempersture"},
-		{open + `"tools":[{"type":"function"}]}`, "unsupported_parameter", "tools"},
-		{open + `"logprobs":true}`, "unsupported_parameter", "logprobs"},
-		{open + `"response_format":{"type":"json_object"}}`, "unsupported_parameter", "response_format"},
+		{open + `"tools":[{"type":"function"}]}`, "invalid_value", "tools"},
+		{open + `"tools":[{"type":"custom"}]}`, "unsupported_parameter", "tools"},
+		{open + `"tools":[{"type":"function","function":{"name":"a b"}}]}`, "invalid_value", "tools"},
+		{open + `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","patternProperties":{}}}}]}`, "invalid_json_schema", "tools"},
+		{open + `"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"g"}}}`, "invalid_value", "tool_choice"},
+		{open + `"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"any"}`, "invalid_value", "tool_choice"},
+		{open + `"tool_choice":"required"}`, "invalid_value", "tool_choice"},
+		{open + `"tools":[{"type":"function","function":{"name":"f"}}],"response_format":{"type":"json_object"}}`, "invalid_value", "tools"},
+		{open + `"functions":[{"name":"f"}]}`, "unsupported_parameter", "functions"},
+		{open + `"logprobs":1}`, "invalid_type", "logprobs"},
+		{open + `"top_logprobs":2}`, "invalid_value", "top_logprobs"},
+		{open + `"logprobs":true,"top_logprobs":21}`, "invalid_value", "top_logprobs"},
+		{open + `"response_format":{"type":"xml"}}`, "invalid_value", "response_format"},
+		{open + `"response_format":{"type":"json_schema","json_schema":{"name":"x"}}}`, "invalid_value", "response_format"},
+		{open + `"response_format":{"type":"json_object","json_schema":{"name":"x","schema":{}}}}`, "invalid_value", "response_format"},
+		{open + `"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"array","uniqueItems":true}}}}`, "invalid_json_schema", "response_format.json_schema.schema"},
+		{open + `"grammar":"root ::= ("}`, "invalid_value", "grammar"},
+		{open + `"grammar":"root ::= \"a\"","response_format":{"type":"json_object"}}`, "invalid_value", "grammar"},
+		{open + `"grammar":"root ::= \"a\"","ignore_eos":true}`, "invalid_value", "ignore_eos"},
 		{open + `"temperature":3}`, "invalid_value", "temperature"},
 		{open + `"temperature":"hot"}`, "invalid_type", "temperature"},
 		{open + `"max_tokens":0}`, "invalid_value", "max_tokens"},
@@ -106,6 +150,9 @@ func TestWrongRequestsAreNamed(t *testing.T) {
 		{`{"messages":[{"role":"user","content":"hi"}]}`, "missing_parameter", "model"},
 		{`{"model":"story:Q8_0"}`, "missing_parameter", "messages"},
 		{`{"model":"story:Q8_0","messages":[{"role":"tool","content":"hi"}]}`, "invalid_value", "messages"},
+		{`{"model":"story:Q8_0","messages":[{"role":"robot","content":"hi"}]}`, "invalid_value", "messages"},
+		{`{"model":"story:Q8_0","messages":[{"role":"user","content":"hi","tool_calls":[{}]}]}`, "invalid_value", "messages"},
+		{`{"model":"story:Q8_0","messages":[{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":"[1]"}}]}]}`, "invalid_value", "messages"},
 		{`{"model":"story:Q8_0","messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, "unsupported_parameter", "messages"},
 		{"{\"model\":\"\xff\"}", "invalid_json", "model"},
 		{`{"model":"story:Q8_0"} {}`, "invalid_json", ""},
@@ -139,7 +186,7 @@ func TestHostileBodies(t *testing.T) {
 	c.do("GET", "/v1/chat/completions", "").wantError(t, 404, "unknown_url", "")
 	c.do("DELETE", "/v1/models", "").wantError(t, 404, "unknown_url", "")
 	c.do("POST", "/", "{}").wantError(t, 404, "unknown_url", "")
-	c.do("POST", "/v1/embeddings", "{}").wantError(t, 404, "unsupported_endpoint", "")
+	c.do("GET", "/v1/embeddings", "").wantError(t, 404, "unknown_url", "")
 }
 
 // endless is a body that never stops by itself.

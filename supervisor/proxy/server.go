@@ -46,8 +46,8 @@ func (s *Server) Handler() http.Handler {
 	api.HandleFunc("GET /v1/models/{id...}", s.model)
 	api.HandleFunc("POST /tokenize", s.tokenize)
 
-	api.HandleFunc("POST /v1/embeddings", notSupported)
-	api.HandleFunc("POST /detokenize", notSupported)
+	api.HandleFunc("POST /detokenize", s.detokenize)
+	api.HandleFunc("POST /v1/embeddings", s.embeddings)
 	api.HandleFunc("/", unknownURL)
 
 	admin := http.NewServeMux()

@@ -9,11 +9,19 @@ type shape interface {
 	object(stream bool) string
 	idPrefix() string
 	// delta is a streamed piece; the first of a choice may say more than the others.
-	delta(index int, text string, first bool) any
+	delta(index int, p piece, first bool) any
 	// finish is the last streamed piece of a choice.
 	finish(index int, reason string) any
 	// whole is a choice of an answer that is not streamed.
-	whole(index int, text, reason string) any
+	whole(index int, p piece, reason string) any
+}
+
+// piece is a part of one choice, or all of it.
+type piece struct {
+	text   string
+	probs  []shared.TokenLogprob
+	calls  []shared.ToolCall
+	offset int // characters of the choice before this piece
 }
 
 type chatShape struct{}
@@ -21,26 +29,29 @@ type chatShape struct{}
 type chatDelta struct {
 	Role    string `json:"role,omitempty"`
 	Content string `json:"content,omitempty"`
+
+	ToolCalls []callJSON `json:"tool_calls,omitempty"`
 }
 
 type chatChunkChoice struct {
-	Index        int       `json:"index"`
-	Delta        chatDelta `json:"delta"`
-	Logprobs     *struct{} `json:"logprobs"`
-	FinishReason *string   `json:"finish_reason"`
+	Index        int           `json:"index"`
+	Delta        chatDelta     `json:"delta"`
+	Logprobs     *chatLogprobs `json:"logprobs"`
+	FinishReason *string       `json:"finish_reason"`
 }
 
 type chatText struct {
-	Role    string  `json:"role"`
-	Content string  `json:"content"`
-	Refusal *string `json:"refusal"`
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"` // null when there are calls and no text
+	Refusal   *string    `json:"refusal"`
+	ToolCalls []callJSON `json:"tool_calls,omitempty"`
 }
 
 type chatChoice struct {
-	Index        int       `json:"index"`
-	Message      chatText  `json:"message"`
-	Logprobs     *struct{} `json:"logprobs"`
-	FinishReason string    `json:"finish_reason"`
+	Index        int           `json:"index"`
+	Message      chatText      `json:"message"`
+	Logprobs     *chatLogprobs `json:"logprobs"`
+	FinishReason string        `json:"finish_reason"`
 }
 
 func (chatShape) object(stream bool) string {
@@ -52,8 +63,8 @@ func (chatShape) object(stream bool) string {
 
 func (chatShape) idPrefix() string { return "chatcmpl-" }
 
-func (chatShape) delta(index int, text string, first bool) any {
-	c := chatChunkChoice{Index: index, Delta: chatDelta{Content: text}}
+func (chatShape) delta(index int, p piece, first bool) any {
+	c := chatChunkChoice{Index: index, Delta: chatDelta{Content: p.text, ToolCalls: toPieces(p.calls)}, Logprobs: toChatLogprobs(p.probs)}
 	if first {
 		c.Delta.Role = "assistant"
 	}
@@ -64,32 +75,36 @@ func (chatShape) finish(index int, reason string) any {
 	return chatChunkChoice{Index: index, FinishReason: &reason}
 }
 
-func (chatShape) whole(index int, text, reason string) any {
-	return chatChoice{Index: index, Message: chatText{Role: "assistant", Content: text}, FinishReason: reason}
+func (chatShape) whole(index int, p piece, reason string) any {
+	message := chatText{Role: "assistant", Content: &p.text, ToolCalls: joinCalls(p.calls)}
+	if p.text == "" && len(p.calls) > 0 {
+		message.Content = nil
+	}
+	return chatChoice{Index: index, Message: message, Logprobs: toChatLogprobs(p.probs), FinishReason: reason}
 }
 
 type textShape struct{}
 
 type textChoice struct {
-	Index        int       `json:"index"`
-	Text         string    `json:"text"`
-	Logprobs     *struct{} `json:"logprobs"`
-	FinishReason *string   `json:"finish_reason"`
+	Index        int           `json:"index"`
+	Text         string        `json:"text"`
+	Logprobs     *textLogprobs `json:"logprobs"`
+	FinishReason *string       `json:"finish_reason"`
 }
 
 func (textShape) object(bool) string { return "text_completion" }
 func (textShape) idPrefix() string   { return "cmpl-" }
 
-func (textShape) delta(index int, text string, _ bool) any {
-	return textChoice{Index: index, Text: text}
+func (textShape) delta(index int, p piece, _ bool) any {
+	return textChoice{Index: index, Text: p.text, Logprobs: toTextLogprobs(p)}
 }
 
 func (textShape) finish(index int, reason string) any {
 	return textChoice{Index: index, FinishReason: &reason}
 }
 
-func (textShape) whole(index int, text, reason string) any {
-	return textChoice{Index: index, Text: text, FinishReason: &reason}
+func (textShape) whole(index int, p piece, reason string) any {
+	return textChoice{Index: index, Text: p.text, Logprobs: toTextLogprobs(p), FinishReason: &reason}
 }
 
 // envelope is what both endpoints wrap their choices in.

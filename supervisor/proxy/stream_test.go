@@ -185,7 +185,7 @@ func TestSeveralChoices(t *testing.T) {
 		Choices []chatChoice
 		Usage   usageJSON
 	}](t, c.chat(strings.Replace(askStory, "{", `{"n":2,"seed":8,`, 1)))
-	if len(body.Choices) != 2 || body.Choices[1].Index != 1 || body.Choices[1].Message.Content != "ab" ||
+	if len(body.Choices) != 2 || body.Choices[1].Index != 1 || *body.Choices[1].Message.Content != "ab" ||
 		body.Usage.PromptTokens != 7 || body.Usage.CompletionTokens != 6 || body.Usage.TotalTokens != 13 {
 		t.Errorf("%+v", body)
 	}

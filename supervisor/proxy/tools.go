@@ -1,0 +1,143 @@
+package proxy
+
+import (
+	"regexp"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/firstframe/firstframe/shared"
+)
+
+// toolJSON is a function that a chat offers.
+type toolJSON struct {
+	Type     string       `json:"type"`
+	Function functionJSON `json:"function"`
+}
+
+type functionJSON struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Parameters  jsontext.Value `json:"parameters"`
+	Strict      *bool          `json:"strict"`
+}
+
+// callJSON is a call in a message: of one that a client sends, and of an answer,
+// where the index is of pieces only.
+type callJSON struct {
+	Index    *int         `json:"index,omitempty"`
+	ID       string       `json:"id,omitempty"`
+	Type     string       `json:"type,omitempty"`
+	Function callFunction `json:"function"`
+}
+
+type callFunction struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"`
+}
+
+const maxTools = 128
+
+// setTools reads the tools of a chat and whether they are to be called.
+func (r *chatRequest) setTools(req *shared.GenerateRequest) error {
+	name := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	if len(r.Tools) > maxTools {
+		return badRequest("invalid_value", "tools", "at most %d tools are allowed", maxTools)
+	}
+	for _, t := range r.Tools {
+		switch {
+		case t.Type != "function":
+			return badRequest("unsupported_parameter", "tools", "tools of type %q are not supported", t.Type)
+		case !name.MatchString(t.Function.Name):
+			return badRequest("invalid_value", "tools", "a function's name has 1 to 64 letters, digits, _ and -")
+		}
+		tool := shared.Tool{Name: t.Function.Name, Description: t.Function.Description}
+		if p := t.Function.Parameters; len(p) > 0 && p.Kind() != 'n' {
+			if _, err := schemaGrammar(p, "tools"); err != nil {
+				return err
+			}
+			tool.Parameters = string(p)
+		}
+		req.Tools = append(req.Tools, tool)
+	}
+	req.OneToolCall = r.ParallelToolCalls != nil && !*r.ParallelToolCalls
+	if err := r.chooseTool(req); err != nil {
+		return err
+	}
+	switch {
+	case len(req.Tools) == 0:
+		return nil
+	case req.Grammar != "":
+		return badRequest("invalid_value", "tools", "tools cannot be used with response_format or grammar")
+	case req.IgnoreEOS:
+		return badRequest("invalid_value", "ignore_eos", "ignore_eos cannot be used with tools")
+	}
+	return nil
+}
+
+// chooseTool reads tool_choice: a word, or the one function to call.
+func (r *chatRequest) chooseTool(req *shared.GenerateRequest) error {
+	var one toolJSON
+	switch choice := string(r.ToolChoice); {
+	case choice == "" || choice == "null" || choice == `"auto"`:
+		return nil
+	case choice == `"none"`:
+		req.Tools = nil
+		return nil
+	case len(req.Tools) == 0:
+		return badRequest("invalid_value", "tool_choice", "tool_choice needs tools")
+	case choice == `"required"`:
+		req.ToolChoice = shared.ToolRequired
+		return nil
+	case decodeJSON(r.ToolChoice, &one) == nil && one.Type == "function":
+		for _, t := range req.Tools {
+			if t.Name == one.Function.Name {
+				req.ToolChoice, req.OnlyTool = shared.ToolRequired, t.Name
+				return nil
+			}
+		}
+		return badRequest("invalid_value", "tool_choice", "there is no tool %q", one.Function.Name)
+	default:
+		return badRequest("invalid_value", "tool_choice", "tool_choice is none, auto, required or a function")
+	}
+}
+
+// toToolCalls are the calls of an earlier answer.
+func toToolCalls(calls []callJSON) ([]shared.ToolCall, error) {
+	var out []shared.ToolCall
+	for i, c := range calls {
+		if c.Type != "function" || c.Function.Name == "" {
+			return nil, badRequest("invalid_value", "messages", "tool_calls are of type function and have a name")
+		}
+		arguments := jsontext.Value(c.Function.Arguments)
+		if !arguments.IsValid() || arguments.Kind() != '{' {
+			return nil, badRequest("invalid_value", "messages", "arguments of a tool call are a JSON object as text")
+		}
+		out = append(out, shared.ToolCall{Index: i, ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
+	}
+	return out, nil
+}
+
+// toPieces are pieces of calls as a stream has them.
+func toPieces(calls []shared.ToolCall) []callJSON {
+	var out []callJSON
+	for _, c := range calls {
+		piece := callJSON{Index: &c.Index, ID: c.ID, Function: callFunction{Name: c.Name, Arguments: c.Arguments}}
+		if c.ID != "" {
+			piece.Type = "function"
+		}
+		out = append(out, piece)
+	}
+	return out
+}
+
+// joinCalls puts the pieces of calls together.
+func joinCalls(pieces []shared.ToolCall) []callJSON {
+	var out []callJSON
+	for _, p := range pieces {
+		if p.Index == len(out) {
+			out = append(out, callJSON{ID: p.ID, Type: "function", Function: callFunction{Name: p.Name}})
+		}
+		out[p.Index].Function.Arguments += p.Arguments
+	}
+	return out
+}
