@@ -235,3 +235,20 @@ func TestLedgerLetsOthersPass(t *testing.T) {
 		t.Fatalf("decided %+v, waiting %+v", out, l.queue)
 	}
 }
+
+func TestLedgerKeepsAGrantThatTheSlotHasNotHeardOf(t *testing.T) {
+	l := newLedger(map[string]int64{shared.HostDevice: 100}, 0)
+	l.accounts["a"] = &account{slotID: "a", device: "cpu"}
+	l.queue = []claim{{slotID: "a", need: amount{60, 1}}}
+	if out, _ := l.settle(time.Unix(0, 0)); len(out) != 1 || !out[0].granted {
+		t.Fatalf("decided %+v", out)
+	}
+	l.say("a", holding{}) // sent before the grant came
+	if l.held(shared.HostDevice) != 60 {
+		t.Errorf("after an old word %d are held", l.held(shared.HostDevice))
+	}
+	l.say("a", holding{grants: 1})
+	if l.held(shared.HostDevice) != 0 {
+		t.Errorf("after a new word %d are held", l.held(shared.HostDevice))
+	}
+}

@@ -355,6 +355,11 @@ func TestMachineHoldsItsPromises(t *testing.T) {
 		w.state.rules.pin = rapid.Bool().Draw(t, "pin")
 		w.state.rules.idleTTL = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "idle_ttl")
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
+			// Otherwise few runs would come as far as a resident slot.
+			if m := w.progress(); len(m) > 0 && rapid.Bool().Draw(t, "gets on") {
+				w.oneOf(m, "progress")
+				continue
+			}
 			w.oneOf(w.possible(), "event")
 		}
 		w.settle()

@@ -13,7 +13,7 @@ import (
 func (o *owner) logChange(before slotState, ev event) {
 	after := &o.state
 	if before.process != after.process {
-		o.line(hclog.Info, ev, "process changed", "from", before.process, "to", after.process, "epoch", after.epoch, "crashes", after.crashes)
+		o.line(hclog.Info, ev, "process changed", "from", before.process, "to", after.process, "epoch", after.epoch)
 	}
 	if before.status != after.status {
 		level := hclog.Info
@@ -47,5 +47,5 @@ func (o *owner) line(level hclog.Level, ev event, message string, args ...any) {
 	if o.identity.Complete() {
 		identity = o.identity.String()
 	}
-	o.log.Log(level, message, append(args, "identity", identity, "cause", name)...)
+	o.log.Log(level, message, append(args, "cause", name, "identity", identity)...)
 }
