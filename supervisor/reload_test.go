@@ -306,13 +306,15 @@ func TestSlotThatComesBackWhileItLeaves(t *testing.T) {
 
 func TestSuccessorOfAProcessThatCannotBeEnded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r, c := reloadRig(t, nil)
+		r, c := reloadRig(t, func(r *rig) {
+			r.launcher.script = func(slotID string, n int, w *fakeWorker) {
+				if slotID == "b" && n == 1 {
+					w.proc.immortal, w.proc.pid = true, os.Getpid()
+				}
+			}
+		})
 		r.mustAsk("b")
 		old := r.launcher.process("b")
-		old.immortal, old.pid = true, os.Getpid()
-		if _, err := r.Evict(t.Context(), "b", false); err != nil { // shows the new pid
-			t.Fatal(err)
-		}
 		c.reload(r, r.declared(parallel(2)))
 		_, err := r.Prepare(t.Context(), "b", nil)
 		if e := errorOf(t, err, shared.KindUnavailable); !strings.Contains(e.Text(), "could not be ended") {
