@@ -398,7 +398,7 @@ func TestWorkersEnvironment(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("the worker has %q, want %q", names, want)
 	}
-	if args := "test-worker --more --slot=ok/1 --state-dir=" + l.cfg.State.SlotDir("ok/1") + " --engine-dir=/engine"; !strings.HasSuffix(info.Engine, args) {
+	if args := "test-worker --more --slot=ok/1 --state-dir=" + l.cfg.State.SlotDir("ok/1") + " --engine-dir=/engine --read=/"; !strings.HasSuffix(info.Engine, args) {
 		t.Errorf("the worker's arguments are %q, want %q", info.Engine, args)
 	}
 }

@@ -51,44 +51,6 @@ type owner struct {
 	log        hclog.Logger
 }
 
-// alarm is a timer that may not have been set.
-type alarm struct {
-	timer *time.Timer
-	at    time.Time
-}
-
-func (a *alarm) set(d time.Duration) {
-	a.stop()
-	a.timer, a.at = time.NewTimer(d), time.Now().Add(d)
-}
-
-func (a *alarm) stop() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-	a.at = time.Time{}
-}
-
-// setAt is for a moment; zero means none. It does nothing when that is the
-// moment already.
-func (a *alarm) setAt(at time.Time) {
-	switch {
-	case at.Equal(a.at):
-	case at.IsZero():
-		a.stop()
-	default:
-		a.set(time.Until(at))
-		a.at = at
-	}
-}
-
-func (a *alarm) fired() <-chan time.Time {
-	if a.timer == nil {
-		return nil
-	}
-	return a.timer.C
-}
-
 func newOwner(s *slot) *owner {
 	p := s.spec.Restart
 	if p == (shared.RestartPolicy{}) {
@@ -360,69 +322,4 @@ func (o *owner) tell(p shared.Progress) {
 		}
 		c.progress <- p // this goroutine is the only sender, so there is room
 	}
-}
-
-// publish makes the present state visible.
-func (o *owner) publish() {
-	s, st := o.slot.spec, &o.state
-	info := shared.SlotInfo{
-		SlotID:        s.SlotID,
-		Model:         s.Model,
-		ModelPath:     s.ModelPath,
-		Identity:      o.identity,
-		Status:        st.status,
-		Process:       st.process,
-		Restarts:      st.restarts(),
-		Device:        s.Device,
-		Transfer:      s.Transfer,
-		ContextTokens: s.ContextTokens,
-		Parallel:      s.Parallel,
-		InFlight:      st.inFlight(),
-		Progress:      o.progress,
-		OnMiss:        s.OnMiss,
-		Exit:          o.lastExit,
-		Pin:           s.Pin,
-		ReplicaOf:     s.ReplicaOf,
-	}
-	o.showResume()
-	if o.proc != nil {
-		info.PID = o.proc.PID()
-	}
-	if runs := o.proc != nil && (st.status == shared.SlotResident || st.status == shared.SlotActive); !runs {
-		o.slot.resident.Store(nil)
-		o.slot.load.Store(nil)
-	} else if o.slot.resident.Load() == nil {
-		worker := o.proc.Worker()
-		o.slot.resident.Store(&worker)
-	}
-	if st.host {
-		info.HostBufferID, info.HostBytes = o.host.HostBufferID, o.host.HostBytes
-		info.Pinned, info.PinNote = o.host.Pinned, o.host.PinNote
-		if o.host.Transfer != "" {
-			info.Transfer = o.host.Transfer
-		}
-	}
-	if o.device.DeviceBufferID != "" {
-		info.DeviceBufferID, info.DeviceBytes = o.device.DeviceBufferID, o.device.DeviceBytes
-		info.ContextTokens = o.device.ContextTokens
-	}
-	if o.slot.env.accountant != nil {
-		h := o.held()
-		info.HostHeld, info.DeviceHeld = h.host, h.device
-	}
-	if st.lastErr != nil {
-		info.LastError, info.LogTail = st.lastErr.Text(), st.lastErr.LogTail
-	}
-	o.stale = false
-	o.slot.view.Store(&info)
-	o.slot.env.changed()
-}
-
-// showResume makes visible when the next process is started.
-func (o *owner) showResume() {
-	var at time.Time
-	if o.state.process == shared.ProcessBackoff || o.state.process == shared.ProcessFailed && o.state.resumes {
-		at = o.backoff.at
-	}
-	o.slot.resumes.Store(&at)
 }
