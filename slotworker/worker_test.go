@@ -359,10 +359,10 @@ func TestCanaryIsKeptAndCompared(t *testing.T) {
 	if _, err := s.Evict(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	refused := func(name string) {
+	refused := func(name string, kind shared.Kind) {
 		t.Helper()
 		_, err := s.Activate(t.Context(), shared.ActivateRequest{Expected: s.expected})
-		if shared.KindOf(err) != shared.KindEngine {
+		if shared.KindOf(err) != kind {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if st := s.status(); st.Status != shared.SlotEmpty {
@@ -373,17 +373,17 @@ func TestCanaryIsKeptAndCompared(t *testing.T) {
 		}
 	}
 	s.engine.model.answer = func([]int32) int32 { return 'x' }
-	refused("other tokens")
+	refused("other tokens", shared.KindIdentity)
 	s.engine.model.answer = nil
 	kept.Tokens[3]++
 	if err := writeCanary(files[0], kept); err != nil {
 		t.Fatal(err)
 	}
-	refused("a reference with another token")
+	refused("a reference with another token", shared.KindIdentity)
 	if err := os.WriteFile(files[0], []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused("a damaged reference")
+	refused("a damaged reference", shared.KindEngine)
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
