@@ -18,8 +18,12 @@ import (
 // was first activated. Other tokens later mean that the same bytes compute
 // something else: a broken library, broken memory, a changed kernel choice.
 const (
-	canaryText   = "Once upon a time there was a small lighthouse, and the keeper of it said:"
+	canaryText   = "Once upon a time there was"
 	canaryLength = 16
+	// canaryAgain is how many of the tokens are computed when the same process
+	// brings the model back: its library and host buffer have passed already, and
+	// what is new are the device buffers, all of which each token reads.
+	canaryAgain = 4
 )
 
 // canaryReference is the file format of a kept canary.
@@ -54,25 +58,33 @@ func (w *Worker) canary(ctx context.Context, r *resident) ([]int32, error) {
 	if most := r.spec.ContextTokens - 1; len(prompt) > most {
 		prompt = prompt[:most]
 	}
-	tokens, err := r.greedy(ctx, prompt, canaryLength)
-	if err != nil {
-		return nil, fmt.Errorf("cannot run the canary: %w", err)
-	}
 	info := w.engine.Info()
-	now := canaryReference{Identity: r.identity, Engine: info.Version, CPUVariant: info.CPUVariant, Prompt: prompt, Tokens: tokens}
+	now := canaryReference{Identity: r.identity, Engine: info.Version, CPUVariant: info.CPUVariant, Prompt: prompt}
 	path := filepath.Join(w.cfg.StateDir, "canary", now.fileName())
 	before, err := readCanary(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return tokens, writeCanary(path, now)
-	case err != nil:
+	first := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !first {
 		return nil, shared.Errorf(shared.KindEngine, "the canary's reference cannot be read (delete the file to make a new one): %w", err)
 	}
-	if before.Identity != now.Identity || !slices.Equal(before.Prompt, now.Prompt) || !slices.Equal(before.Tokens, now.Tokens) {
-		// Of kind identity, since trying again would only do the same.
-		return nil, shared.Errorf(shared.KindIdentity, "the canary gave tokens %v, but %v when the slot was first activated (reference %s)", now.Tokens, before.Tokens, path)
+	length := canaryLength
+	if !first && w.passed[path] {
+		length = canaryAgain
 	}
-	return tokens, nil
+	if now.Tokens, err = r.greedy(ctx, prompt, length); err != nil {
+		return nil, fmt.Errorf("cannot run the canary: %w", err)
+	}
+	if first {
+		err = writeCanary(path, now)
+	} else if before.Identity != now.Identity || !slices.Equal(before.Prompt, now.Prompt) ||
+		len(before.Tokens) != canaryLength || !slices.Equal(before.Tokens[:length], now.Tokens) {
+		// Of kind identity, since trying again would only do the same.
+		err = shared.Errorf(shared.KindIdentity, "the canary gave tokens %v, but %v when the slot was first activated (reference %s)", now.Tokens, before.Tokens, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.passed[path] = true
+	return now.Tokens, nil
 }
 
 // fileName covers all that the tokens depend on; how the weights came into

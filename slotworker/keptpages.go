@@ -16,6 +16,28 @@ type keptPages struct {
 	store     atomic.Pointer[pages.Store] // nil when there is none
 	prefilled atomic.Int64                // prompt tokens computed since it was opened
 	cfg       pagesConfig                 // of the store
+	proven    provenLayout
+}
+
+// provenLayout is a layout that this process has proved, and for what. The same library
+// with the same model and settings lays states out in the same way, so that one
+// proof holds for the life of the process.
+type provenLayout struct {
+	cfg     pagesConfig
+	context ContextConfig
+	layout  pages.Layout
+}
+
+// prove gives the layout of the states of a context.
+func (k *keptPages) prove(cfg pagesConfig, context ContextConfig, probe pages.Probe) (pages.Layout, error) {
+	if k.proven.cfg == cfg && k.proven.context == context {
+		return k.proven.layout, nil
+	}
+	layout, err := pages.Prove(probe)
+	if err == nil {
+		k.proven = provenLayout{cfg, context, layout}
+	}
+	return layout, err
 }
 
 // use gives a store for pages of a proven layout: the one that is kept, when it

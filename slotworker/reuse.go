@@ -56,7 +56,7 @@ func (s *scheduler) openPages() error {
 		s.store = pages.Disabled(cfg.page, why)
 		return nil
 	}
-	layout, err := pages.Prove(s.probe())
+	layout, err := s.cfg.kept.prove(cfg, s.cfg.context, s.probe())
 	if err != nil {
 		s.cfg.logger.Warn("no context pages are kept", "error", err)
 		s.store = pages.Disabled(cfg.page, err.Error())

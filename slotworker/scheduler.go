@@ -169,10 +169,15 @@ func (s *scheduler) run(started chan<- error) {
 	s.endAll()
 }
 
-// warmUp runs one full prefill chunk and one decode step, so that the first
-// request does not pay for first touches.
+// warmRows is how many tokens the warm-up prefills: enough for the kernels of
+// matrices. A whole chunk would touch more of the compute buffers, which is some
+// thousand page faults, but costs as much as a long prompt.
+const warmRows = 4
+
+// warmUp runs a short prefill and one decode step, so that the first request does
+// not pay for first touches of the weights.
 func (s *scheduler) warmUp() error {
-	n := min(s.cfg.chunk, s.cfg.context.TokensPerSequence-1)
+	n := min(warmRows, s.cfg.chunk, s.cfg.context.TokensPerSequence-1)
 	rows := make([]Row, n)
 	for i := range rows {
 		rows[i] = Row{Token: s.cfg.warmup[i%len(s.cfg.warmup)], Pos: int32(i)}
