@@ -114,7 +114,8 @@ func errorFromStatus(ctx context.Context, op string, lost Kind, err error) error
 	kind := KindProtocol
 	switch st.Code() {
 	case codes.Canceled:
-		kind = KindCancelled
+		// Without the caller's doing, it is the connection that was closed.
+		kind = lost
 	case codes.DeadlineExceeded:
 		kind = KindDeadline
 	case codes.Unavailable:
@@ -124,7 +125,7 @@ func errorFromStatus(ctx context.Context, op string, lost Kind, err error) error
 	case codes.InvalidArgument, codes.ResourceExhausted:
 		kind = KindInvalid
 	}
-	if cause := ctx.Err(); cause != nil && kind != lost {
+	if cause := ctx.Err(); cause != nil && (kind != lost || st.Code() == codes.Canceled) {
 		kind = KindOf(cause)
 	}
 	return &Error{Op: op, Kind: kind, Message: st.Message()}

@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"testing"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // fill sets every field of v, at any depth, to a value of its own, so that a
@@ -176,6 +179,33 @@ func TestIdentityNeedsEveryField(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{name}, empty.Differs(empty)); diff != "" {
 			t.Errorf("Differs on an empty field: %s", diff)
+		}
+	}
+}
+
+func TestErrorsOfGRPCItself(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancelLate := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancelLate()
+	for _, test := range []struct {
+		name string
+		ctx  context.Context
+		code codes.Code
+		want Kind
+	}{
+		{"the caller left", gone, codes.Canceled, KindCancelled},
+		{"the connection was closed on this side", t.Context(), codes.Canceled, KindWorkerLost},
+		{"the deadline passed", late, codes.DeadlineExceeded, KindDeadline},
+		{"the deadline passed, seen as a cancel", late, codes.Canceled, KindDeadline},
+		{"the peer died", t.Context(), codes.Unavailable, KindWorkerLost},
+		{"the peer died and the caller left", gone, codes.Unavailable, KindWorkerLost},
+		{"the peer does not know the call", t.Context(), codes.Unimplemented, KindUnsupported},
+		{"the message was too large", t.Context(), codes.ResourceExhausted, KindInvalid},
+		{"the peer is broken", t.Context(), codes.Internal, KindProtocol},
+	} {
+		if got := errorFromStatus(test.ctx, "generate", KindWorkerLost, status.Error(test.code, "as gRPC says")); KindOf(got) != test.want {
+			t.Errorf("%s: got %v of kind %v", test.name, got, KindOf(got))
 		}
 	}
 }
