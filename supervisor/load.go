@@ -12,7 +12,8 @@ import (
 // time shows its last load.
 const loadPatience = 50 * time.Millisecond
 
-// lookAtLoads asks all resident slots for their load at the same time.
+// lookAtLoads asks all workers for their load at the same time, also those of
+// empty slots: an eviction keeps context pages in host memory.
 func (s *snapshot) lookAtLoads(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, loadPatience)
 	defer cancel()
@@ -20,7 +21,7 @@ func (s *snapshot) lookAtLoads(ctx context.Context) {
 	for _, d := range s.slots {
 		sl := d.slot
 		sl.memory.Store(residentBytes(sl.view.Load().PID))
-		worker := sl.resident.Load()
+		worker := sl.worker.Load()
 		if worker == nil {
 			continue
 		}

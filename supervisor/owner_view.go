@@ -32,12 +32,12 @@ func (o *owner) publish() {
 	if o.proc != nil {
 		info.PID = o.proc.PID()
 	}
-	if runs := o.proc != nil && (st.status == shared.SlotResident || st.status == shared.SlotActive); !runs {
-		o.slot.resident.Store(nil)
+	if holds := o.proc != nil && (st.host || st.status == shared.SlotResident || st.status == shared.SlotActive); !holds {
+		o.slot.worker.Store(nil)
 		o.slot.load.Store(nil)
-	} else if o.slot.resident.Load() == nil {
+	} else if o.slot.worker.Load() == nil {
 		worker := o.proc.Worker()
-		o.slot.resident.Store(&worker)
+		o.slot.worker.Store(&worker)
 	}
 	if st.host {
 		info.HostBufferID, info.HostBytes = o.host.HostBufferID, o.host.HostBytes

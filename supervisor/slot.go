@@ -26,10 +26,10 @@ type slot struct {
 	retired atomic.Bool  // a reload took it out of service
 	tokens  atomic.Int64 // generated so far
 
-	resident atomic.Pointer[shared.Worker] // nil unless the slot can run requests
-	load     atomic.Pointer[shared.SlotLoad]
-	memory   atomic.Int64
-	resumes  atomic.Pointer[time.Time] // when the next process is started; zero when there is one, or none will be
+	worker  atomic.Pointer[shared.Worker] // to ask for the load; nil while it holds nothing
+	load    atomic.Pointer[shared.SlotLoad]
+	memory  atomic.Int64
+	resumes atomic.Pointer[time.Time] // when the next process is started; zero when there is one, or none will be
 }
 
 // slotEnv is what all slots of a supervisor share.
@@ -231,7 +231,7 @@ func (s *slot) info() shared.SlotInfo {
 	if at := s.resumes.Load(); at != nil && !at.IsZero() {
 		info.RetryAfter = max(time.Until(*at), time.Millisecond)
 	}
-	if load := s.load.Load(); load != nil && s.resident.Load() != nil {
+	if load := s.load.Load(); load != nil && s.worker.Load() != nil {
 		info.Load = *load
 	}
 	return info

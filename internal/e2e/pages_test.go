@@ -94,6 +94,14 @@ slot "story" {
 	for p := s.pages("story"); p.Disk.Pages < p.Host.Pages; p = s.pages("story") {
 	}
 
+	s.ok("evict", "story")
+	if p := s.pages("story"); p.Host.Pages == 0 || p.Device.Bytes != 0 {
+		t.Errorf("an empty slot shows %+v", p)
+	}
+	if a := s.paged("story", prompt); a.Usage.CachedTokens != n-1 || a.Text != first.Text {
+		t.Errorf("after the eviction: %+v", a)
+	}
+
 	before := s.slots()["story"]
 	kill(t, before.PID, syscall.SIGKILL)
 	s.until("the worker is back", func(slots map[string]slotDoc) bool {
