@@ -40,7 +40,7 @@ const (
 	OpenTracing     = "tracing of other processes"
 	OpenSignals     = "signals to other processes"
 	OpenTCP         = "TCP"
-	OpenUDP         = "UDP"
+	OpenUDP         = "UDP and MPTCP" // Landlock does not restrict either
 	OpenAbstract    = "abstract Unix sockets"
 	OpenPathSockets = "Unix sockets in files"
 )

@@ -175,7 +175,7 @@ func TestReportSurvivesTheStart(t *testing.T) {
 	r.Open = []string{OpenTCP, OpenUDP}
 	name, value, _ := strings.Cut(r.encode(), "=")
 	t.Setenv(name, value)
-	if got, ok := second(); !ok || got.String() != "confined by one; not by two (a, b / c); not denied: TCP, UDP" || got.Denies(OpenUDP) || !got.Denies(OpenFiles) {
+	if got, ok := second(); !ok || got.String() != "confined by one; not by two (a, b / c); not denied: TCP, UDP and MPTCP" || got.Denies(OpenUDP) || !got.Denies(OpenFiles) {
 		t.Errorf("%v %q", ok, got)
 	}
 	if _, ok := second(); ok {
