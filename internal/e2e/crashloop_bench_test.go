@@ -71,7 +71,7 @@ func BenchmarkRouteBesideCrashLoop(b *testing.B) {
 		b.ReportMetric(float64(restarts()-before), "crashes")
 		b.ReportMetric(float64(len(routeThen)), "requests-beside")
 		cancel()
-		<-ended
+		_ = <-ended // cancelled just now
 		for name, q := range map[string]float64{"p50": 0.5, "p99": 0.99} {
 			b.ReportMetric(at(route, q), "route-before-"+name+"-µs")
 			b.ReportMetric(at(routeThen, q), "route-beside-"+name+"-µs")
