@@ -25,6 +25,9 @@ import (
 const workerVariable = "SLOTWORKER_TEST_ENGINE"
 
 func TestMain(m *testing.M) {
+	if plan := os.Getenv(intruderVariable); plan != "" {
+		os.Exit(intruder(plan))
+	}
 	if behaviour := os.Getenv(workerVariable); behaviour != "" {
 		os.Exit(Main(context.Background(), MainConfig{
 			Args:       os.Args[1:],
@@ -32,7 +35,9 @@ func TestMain(m *testing.M) {
 			Version:    "test",
 		}))
 	}
-	goleak.VerifyTestMain(m)
+	// The plugin client asks once a second whether a process is still there, and is
+	// not to be hurried.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/hashicorp/go-plugin/internal/cmdrunner.pidWait"))
 }
 
 // noise is more than any pipe holds, without a newline.
@@ -61,11 +66,18 @@ type workerProcess struct {
 	cmd      *exec.Cmd
 	lifeline *os.File // the supervisor's end
 	log      string
+	state    string
 	sockets  string
 	ended    chan struct{}
 }
 
 func startWorker(t *testing.T, behaviour string) *workerProcess {
+	t.Helper()
+	return startWorkerAs(t, workerVariable+"="+behaviour)
+}
+
+// startWorkerAs starts the test program as the worker that the variable says.
+func startWorkerAs(t *testing.T, variable string, args ...string) *workerProcess {
 	t.Helper()
 	dir := t.TempDir()
 	// A socket's path is short.
@@ -88,9 +100,10 @@ func startWorker(t *testing.T, behaviour string) *workerProcess {
 		t.Fatal(err)
 	}
 	p.lifeline = ours
-	p.cmd = exec.Command(os.Args[0], "--slot", "story", "--state-dir", filepath.Join(dir, "state"), "--engine-dir", "engines")
+	p.state = filepath.Join(dir, "state")
+	p.cmd = exec.Command(os.Args[0], append([]string{"--slot", "story", "--state-dir", p.state, "--engine-dir", "engines"}, args...)...)
 	handshake := shared.Handshake()
-	p.cmd.Env = append(os.Environ(), workerVariable+"="+behaviour, "PLUGIN_UNIX_SOCKET_DIR="+sockets,
+	p.cmd.Env = append(os.Environ(), variable, "PLUGIN_UNIX_SOCKET_DIR="+sockets,
 		handshake.MagicCookieKey+"="+handshake.MagicCookieValue)
 	p.cmd.ExtraFiles = []*os.File{theirs}
 	p.cmd.Stdout, p.cmd.Stderr = stdoutEnd, log

@@ -77,6 +77,8 @@ func (t *transition) handle(ev event) {
 			t.stopping, t.cause = true, e.err
 			t.do(actStop{epoch: t.epoch, drain: true})
 		}
+	case evOutdated:
+		t.onOutdated(e)
 	case evPrefetched:
 		t.onPrefetched(e)
 	case evActivated:

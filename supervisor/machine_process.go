@@ -130,6 +130,23 @@ func (t *transition) onStopped(e evStopped) {
 	t.refuseWaiters(t.lastErr)
 }
 
+// onOutdated replaces a process that was confined to a file which is no longer
+// the model. It has done nothing wrong, so its end is no crash.
+func (t *transition) onOutdated(e evOutdated) {
+	if !t.present(e.epoch, workPrefetch) {
+		return
+	}
+	t.work = workNone
+	switch {
+	case t.stopping:
+	case t.cancelling:
+		t.settle(false)
+	default:
+		t.stopping, t.restart = true, true
+		t.do(actStop{epoch: t.epoch})
+	}
+}
+
 func (t *transition) activate() {
 	t.work = workActivate
 	t.do(actActivate{epoch: t.epoch})

@@ -246,6 +246,7 @@ func (w *world) progress() map[string]func() {
 	switch done {
 	case workPrefetch:
 		m["prefetched"] = finish(evPrefetched{epoch: w.alive})
+		m["outdated"] = finish(evOutdated{epoch: w.alive})
 	case workActivate:
 		m["activated"] = finish(evActivated{epoch: w.alive, now: w.now})
 	case workEvict:
@@ -305,7 +306,7 @@ func (w *world) late() {
 		old = w.state.epoch
 	}
 	w.apply(rapid.SampledFrom([]event{
-		evPrefetched{epoch: old}, evActivated{epoch: old, now: w.now}, evEvicted{epoch: old}, evStopped{epoch: old},
+		evPrefetched{epoch: old}, evOutdated{epoch: old}, evActivated{epoch: old, now: w.now}, evEvicted{epoch: old}, evStopped{epoch: old},
 		evPrepareFailed{epoch: old, err: refusal(shared.KindEngine, "late")}, evEvictDeadline{}, evUnreachable{epoch: old},
 	}).Draw(w.t, "late"))
 }

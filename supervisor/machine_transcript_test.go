@@ -217,6 +217,8 @@ func parseEvent(t *testing.T, s slotState, command string) event {
 		return evCutOff{epoch: ep, err: refusal(shared.KindUnavailable, "the socket is gone")}
 	case "unreachable":
 		return evUnreachable{epoch: ep}
+	case "outdated":
+		return evOutdated{epoch: ep}
 	case "prefetched":
 		return evPrefetched{epoch: ep}
 	case "activated":

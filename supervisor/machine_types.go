@@ -211,6 +211,8 @@ type (
 		epoch epoch
 		err   *shared.Error
 	}
+	// evOutdated: the process may not read the file that the model's path names by now.
+	evOutdated struct{ epoch epoch }
 	// evUnreachable: a request found that the process does not answer any more.
 	evUnreachable struct{ epoch epoch }
 	// evPrefetched: the host buffer is filled.
@@ -256,6 +258,7 @@ func (evLaunchFailed) isEvent()  {}
 func (evExited) isEvent()        {}
 func (evStopped) isEvent()       {}
 func (evUnreachable) isEvent()   {}
+func (evOutdated) isEvent()      {}
 func (evRoom) isEvent()          {}
 func (evNoRoom) isEvent()        {}
 func (evReclaim) isEvent()       {}

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ type owner struct {
 	leases map[*lease]struct{}
 
 	proc   Process
+	file   os.FileInfo     // the model when the process was started; nil when it was not there
 	exited <-chan struct{} // of proc
 
 	ctx        context.Context // of everything the slot has running

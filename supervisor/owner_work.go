@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -44,13 +45,14 @@ func (o *owner) launch(ep epoch) {
 	id, path, launcher := o.slot.spec.SlotID, o.slot.spec.ModelPath, o.slot.env.launcher
 	start := time.Now()
 	o.stopLaunch = o.work(func(ctx context.Context) message {
+		file, _ := os.Stat(path) // a folder is read when it is not there yet
 		p, err := launcher.Launch(ctx, id, path)
 		if err != nil {
 			return message{ev: evLaunchFailed{epoch: ep, now: time.Now(), err: shared.AsError(err, "launch", id)}}
 		}
 		end := time.Now()
 		return message{ev: evLaunched{epoch: ep, now: end}, note: func(o *owner) {
-			o.proc, o.exited = p, p.Done()
+			o.proc, o.exited, o.file = p, p.Done(), file
 			o.pulse.set(o.slot.env.heartbeat)
 			o.stages.mark(stageSpawn, start, end)
 		}}
@@ -95,8 +97,11 @@ func (o *owner) prefetch(ep epoch) {
 		},
 	}
 	o.tell(shared.Progress{Stage: "read", TotalBytes: o.modelBytes})
-	start := time.Now()
+	start, file := time.Now(), o.file
 	o.stopWork = o.work(func(ctx context.Context) message {
+		if fileReplaced(file, spec.ModelPath) {
+			return message{ev: evOutdated{epoch: ep}}
+		}
 		res, err := worker.Prefetch(ctx, req, func(p shared.Progress) { o.relay(ep, p) })
 		if err == nil {
 			err = checkHost(res, expected)
@@ -115,6 +120,13 @@ func (o *owner) prefetch(ep epoch) {
 			}
 		}}
 	})
+}
+
+// fileReplaced reports whether a path names another file than when the worker was
+// started. A worker is confined to the file itself, not to its name.
+func fileReplaced(file os.FileInfo, path string) bool {
+	now, err := os.Stat(path)
+	return err == nil && file != nil && !os.SameFile(file, now)
 }
 
 // checkHost compares what the worker read with what was declared. The worker

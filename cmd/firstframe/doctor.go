@@ -58,6 +58,7 @@ func (a *app) doctorCmd() *cobra.Command {
 	cmd.Flags().StringVar(&o.slot, "drill", "", "do harm to this slot and say how it gets over it")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "drill although requests are running, and cut them off")
 	cmd.Flags().DurationVar(&o.within, "within", 30*time.Second, "how long the drill waits for a case to be noticed, and then for recovery")
+	cmd.AddCommand(a.confinementCmd())
 	return cmd
 }
 
@@ -86,6 +87,7 @@ func (a *app) examine(ctx context.Context) doctorJSON {
 		stateCheck(a.statePath()),
 	}
 	checks = append(checks, systemChecks()...)
+	checks = append(checks, confinementCheck(ctx))
 	checks = append(checks, a.supervisorCheck(ctx))
 	doc := doctorJSON{OK: true, Checks: checks}
 	for _, c := range checks {

@@ -2,14 +2,16 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
-
-	"github.com/firstframe/firstframe/shared/sandbox"
 )
 
 // systemChecks are notes on what the kernel allows: nothing here keeps slots
@@ -23,10 +25,13 @@ func systemChecks() []check {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {
 		unit := uint64(info.Unit)
-		checks = append(checks, check{Name: "memory", OK: true, Detail: fmt.Sprintf("%s, %s free without caches",
-			humanize.IBytes(info.Totalram*unit), humanize.IBytes(info.Freeram*unit))})
+		detail := fmt.Sprintf("%s, %s free without caches", humanize.IBytes(info.Totalram*unit), humanize.IBytes(info.Freeram*unit))
+		if limit, ok := groupMemory("/sys/fs/cgroup", ownGroup()); ok && limit < info.Totalram*unit {
+			detail += fmt.Sprintf("; of it the control group allows %s to all processes in it", humanize.IBytes(limit))
+		}
+		checks = append(checks, check{Name: "memory", OK: true, Detail: detail})
 	}
-	return append(checks, coresCheck(), libffiCheck(), memlockCheck(), landlockCheck())
+	return append(checks, coresCheck(), libffiCheck(), memlockCheck())
 }
 
 // coresCheck tells cores from hardware threads: two threads of one core compute
@@ -39,6 +44,10 @@ func coresCheck() check {
 	threads := runtime.NumCPU()
 	cores := countCores(string(text), threads)
 	c := check{Name: "cores", OK: true, Detail: fmt.Sprintf("%d cores with %d hardware threads", cores, threads)}
+	if usable := runtime.GOMAXPROCS(0); usable < threads {
+		c.Detail += fmt.Sprintf("; the control group or GOMAXPROCS allows %d at a time", usable)
+		cores = min(cores, usable)
+	}
 	if cores < threads {
 		c.Detail += fmt.Sprintf("; try threads = %d for a slot", cores)
 	}
@@ -92,23 +101,60 @@ func memlockCheck() check {
 		c.Detail = err.Error()
 	case limit.Cur == unix.RLIM_INFINITY:
 		c.OK, c.Detail = true, "unlimited"
-	case unix.Geteuid() == 0:
-		c.OK, c.Detail = true, fmt.Sprintf("limit %s, which root may exceed", humanize.IBytes(limit.Cur))
+	case exceedsMemlock(limit.Cur):
+		c.OK, c.Detail = true, fmt.Sprintf("limit %s, which this process may exceed", humanize.IBytes(limit.Cur))
 	default:
 		c.Detail = fmt.Sprintf("limit %s: larger host buffers are not locked; raise it with ulimit -l", humanize.IBytes(limit.Cur))
 	}
 	return c
 }
 
-// landlockCheck says what confines workers and proxies; all of it is optional.
-func landlockCheck() check {
-	abi, err := sandbox.Landlock()
+// exceedsMemlock locks more than the limit, without touching it. Who runs as root
+// may lack the right to, as in most containers.
+func exceedsMemlock(limit uint64) bool {
+	if limit > math.MaxInt64/2 {
+		return false // more than any memory; it does not limit anything either
+	}
+	size := int(limit) + os.Getpagesize()
+	b, err := unix.Mmap(-1, 0, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
-		return check{Name: "landlock", Detail: "workers and proxies are not confined to their files: " + err.Error()}
+		return false
 	}
-	c := check{Name: "landlock", OK: true, Detail: fmt.Sprintf("ABI %d confines workers and proxies to their files", abi)}
-	if abi < 4 {
-		c.Detail += ", not from TCP, which needs ABI 4"
+	defer func() { _ = unix.Munmap(b) }() // unlocks it as well
+	_, _, errno := unix.Syscall(unix.SYS_MLOCK2, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(size), unix.MLOCK_ONFAULT)
+	return errno == 0
+}
+
+// ownGroup is this process's control group, version 2; empty when there is none.
+func ownGroup() string {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return ""
 	}
-	return c
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.TrimSpace(path)
+		}
+	}
+	return ""
+}
+
+// groupMemory is the lowest limit of memory on the way from a control group to the root.
+func groupMemory(root, group string) (lowest uint64, ok bool) {
+	if group == "" {
+		return 0, false
+	}
+	for {
+		text, err := os.ReadFile(filepath.Join(root, group, "memory.max"))
+		if err == nil {
+			limit, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+			if err == nil && (!ok || limit < lowest) {
+				lowest, ok = limit, true
+			}
+		}
+		if group == "/" || group == "." {
+			return lowest, ok
+		}
+		group = filepath.Dir(group)
+	}
 }

@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 func TestCountCores(t *testing.T) {
 	twoSockets := "physical id\t: 0\ncore id\t\t: 0\n\nphysical id\t: 0\ncore id\t\t: 1\n\nphysical id\t: 1\ncore id\t\t: 0\n\nphysical id\t: 1\ncore id\t\t: 0\n"
@@ -16,6 +20,29 @@ func TestCountCores(t *testing.T) {
 	} {
 		if got := countCores(tt.cpuinfo, tt.threads); got != tt.want {
 			t.Errorf("%d cores instead of %d in %q", got, tt.want, tt.cpuinfo)
+		}
+	}
+}
+
+func TestGroupMemory(t *testing.T) {
+	root := t.TempDir()
+	write := func(group, text string) {
+		t.Helper()
+		dir := filepath.Join(root, group)
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "memory.max"), []byte(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("/a", "4096\n")
+	write("/a/b", "max\n")
+	write("/a/b/c", "8192\n")
+	for group, want := range map[string]uint64{"/a": 4096, "/a/b": 4096, "/a/b/c": 4096, "/": 0, "": 0, "/none": 0, "/../..": 0} {
+		if got, ok := groupMemory(root, group); got != want || ok != (want > 0) {
+			t.Errorf("%q: %d, %v", group, got, ok)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // abortingModel is a model whose header is in order, and at which the engine
 // aborts.
-func abortingModel(t *testing.T) []byte {
+func abortingModel(t testing.TB) []byte {
 	t.Helper()
 	valid, err := os.ReadFile(model(t, "storyteller-q8_0.gguf"))
 	if err != nil {

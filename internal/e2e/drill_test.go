@@ -5,38 +5,59 @@ import (
 	"testing"
 )
 
-// Whatever a drill finds out, it leaves the slot serving, and the others alone.
-func TestDrillLeavesTheSlotServing(t *testing.T) {
-	s := serve(t, twoSlots(t, sha256Q8))
+// A drill finds that each harm is noticed and got over, and leaves the slot
+// serving, and the others alone.
+func TestDrill(t *testing.T) {
+	s := serve(t, `
+supervisor {
+  wedge_after = "3s"
+  heartbeat   = "200ms"
+}
+`+twoSlots(t, sha256Q8)+`
+slot "drilled" {
+  model   = model.q8
+  threads = 1
+  context { tokens = 256 }
+  pages { disk = "16MiB" }
+  restart { delay = "50ms" }
+}
+`)
 	before := s.slots()
-	out := s.run("doctor", "--drill", "f16", "--within", "1s", "--json")
+	out := s.run("doctor", "--drill", "drilled", "--json")
+	t.Logf("%s%s", out.stderr, out.stdout)
 	var doc struct {
+		OK    bool
 		Cases []struct {
-			Case       string
-			OK, Tried  bool
-			DetectedMS *float64 `json:"detected_ms"`
-			Note       string
+			Case        string
+			OK, Tried   bool
+			DetectedMS  *float64 `json:"detected_ms"`
+			RecoveredMS *float64 `json:"recovered_ms"`
+			Note        string
 		}
 	}
 	if err := json.Unmarshal([]byte(out.stdout), &doc); err != nil || len(doc.Cases) != 4 {
-		t.Fatalf("%v: exit %d\n%s%s", err, out.code, out.stdout, out.stderr)
+		t.Fatalf("%v: exit %d", err, out.code)
 	}
+	// How long it took is not looked at: on a busy machine it may be any time.
 	for _, c := range doc.Cases {
-		if !c.Tried || !c.OK && c.Note == "" {
+		noticed := c.DetectedMS != nil || c.Case == "full disk" // which the slot serves through
+		if !c.Tried || !c.OK || !noticed || c.RecoveredMS == nil {
 			t.Errorf("%+v", c)
 		}
 	}
-	// Time may be short on a busy machine, but a dead process is noticed at once.
-	if c := doc.Cases[0]; c.Case != "kill -9" || c.DetectedMS == nil {
-		t.Errorf("%+v", c)
+	if !doc.OK || out.code != 0 {
+		t.Errorf("ok %v, exit %d", doc.OK, out.code)
 	}
-	s.served("f16")
-	s.served("q8")
+	for _, id := range []string{"q8", "f16", "drilled"} {
+		s.served(id)
+	}
 	now := s.slots()
-	if now["q8"].PID != before["q8"].PID || now["q8"].Restarts != 0 {
-		t.Errorf("the other slot is %+v", now["q8"])
+	for _, id := range []string{"q8", "f16"} {
+		if now[id].PID != before[id].PID || now[id].Restarts != 0 {
+			t.Errorf("another slot is %+v", now[id])
+		}
 	}
-	if f16 := now["f16"]; f16.PID == before["f16"].PID || f16.LastError != "" {
-		t.Errorf("the slot is %+v", f16)
+	if d := now["drilled"]; d.Restarts < 3 || d.LastError != "" || d.Status != "resident" {
+		t.Errorf("the slot is %+v", d)
 	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -193,12 +194,39 @@ func TestFrontendKeysStaySecret(t *testing.T) {
 			t.Errorf("%s does not say what confines it: %v\n%s", who, err, text)
 		}
 	}
+	s.doctorSaysWhatHolds("f16")
 	gone := watchEnd(t, pid)
 	kill(t, s.cmd.Process.Pid, syscall.SIGKILL)
 	if !gone(patience) {
 		t.Error("the proxy outlives its supervisor")
 	}
 	s.waitEnd()
+}
+
+// doctorSaysWhatHolds wants doctor to report of confinement what the worker of a
+// slot does, which includes what is not denied.
+func (s *server) doctorSaysWhatHolds(slot string) {
+	s.t.Helper()
+	log, err := os.ReadFile(filepath.Join(s.state, "logs", slot+".log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var doc struct {
+		Checks []struct{ Name, Detail string }
+	}
+	out := s.run("doctor", "--json")
+	if err := json.Unmarshal([]byte(out.stdout), &doc); err != nil {
+		s.t.Fatalf("%v\n%s%s", err, out.stdout, out.stderr)
+	}
+	for _, c := range doc.Checks {
+		if c.Name == "confinement" {
+			if says, ok := strings.CutPrefix(c.Detail, "workers are "); !ok || !strings.Contains(string(log), says) {
+				s.t.Errorf("doctor says %q, the worker:\n%s", c.Detail, log)
+			}
+			return
+		}
+	}
+	s.t.Errorf("doctor says nothing about confinement: %s", out.stdout)
 }
 
 // TestProxyCrash kills the proxy under load: slots keep their state, the proxy

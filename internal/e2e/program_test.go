@@ -30,6 +30,9 @@ var program struct {
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	if worker := os.Getenv(unlockedWorker); worker != "" {
+		return startUnlocked(worker)
+	}
 	dir, err := os.MkdirTemp("", "ff-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

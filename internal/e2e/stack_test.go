@@ -41,6 +41,12 @@ func attached(t testing.TB, specs ...shared.SlotSpec) shared.Frontend {
 // attachedTo is attached with more of the supervisor's configuration.
 func attachedTo(t testing.TB, cfg supervisor.Config) shared.Frontend {
 	t.Helper()
+	return attachedBy(t, cfg, supervisor.LauncherConfig{Executable: program.path, Args: []string{"slotworker"}})
+}
+
+// attachedBy is attachedTo with workers that are started as told.
+func attachedBy(t testing.TB, cfg supervisor.Config, workers supervisor.LauncherConfig) shared.Frontend {
+	t.Helper()
 	dir, err := os.MkdirTemp(program.short, "a")
 	if err != nil {
 		t.Fatal(err)
@@ -49,9 +55,8 @@ func attachedTo(t testing.TB, cfg supervisor.Config) shared.Frontend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	launcher, err := supervisor.NewWorkerLauncher(supervisor.LauncherConfig{
-		Executable: program.path, Args: []string{"slotworker"}, EngineDir: enginetest.Dir(t), State: state,
-	})
+	workers.EngineDir, workers.State = enginetest.Dir(t), state
+	launcher, err := supervisor.NewWorkerLauncher(workers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,15 @@
 package sandbox
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
@@ -63,8 +66,11 @@ func Enter(p Policy) Report {
 // returns only when that fails.
 func confine(p Policy, r Report) Report {
 	r.note("no new privileges", unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	emptyNetwork := false
 	if !p.Network {
-		r.note("an empty network namespace", unix.Unshare(unix.CLONE_NEWNET))
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		emptyNetwork = err == nil
+		r.note("an empty network namespace", err)
 	}
 	if p.EndWithParent {
 		r.note("an end with its parent", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
@@ -75,8 +81,9 @@ func confine(p Policy, r Report) Report {
 	} else {
 		r.note("Landlock", err)
 	}
+	r.Open = p.open(abi, emptyNetwork)
 	err = syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), r.encode()))
-	return Report{Missing: []string{fmt.Sprintf("anything (cannot start the program again: %v)", err)}}
+	return Report{Missing: []string{fmt.Sprintf("anything (cannot start the program again: %v)", err)}, Open: everything()}
 }
 
 // restrict puts the calling thread under Landlock.
@@ -86,19 +93,22 @@ func restrict(p Policy) (abi int, err error) {
 		return 0, err
 	}
 	config := landlock.V7
-	rules := []landlock.Rule{
-		landlock.ROFiles("/proc/self/exe"), // what is started again, wherever it was
-		landlock.RWFiles("/dev/null").IgnoreIfMissing(),
-	}
+	rules := []landlock.Rule{landlock.PathAccess(readFile|writeFile, "/dev/null").IgnoreIfMissing()}
 	for _, path := range append(system(), p.Read...) {
 		rules = append(rules, readRule(path))
 	}
 	for _, path := range p.Write {
-		rules = append(rules, landlock.RWDirs(path))
+		rules = append(rules, landlock.PathAccess(readDir|writeDir, path))
 	}
+	programs, err := ownProgram()
+	if err != nil {
+		return 0, err
+	}
+	// Only what is started again may be started.
+	rules = append(rules, landlock.PathAccess(readFile|ll.AccessFSExecute, programs...))
 	for _, pattern := range p.Devices {
 		files, _ := filepath.Glob(pattern) // the pattern is a constant
-		rules = append(rules, landlock.RWFiles(files...).WithIoctlDev())
+		rules = append(rules, landlock.PathAccess(readFile|writeFile, files...).WithIoctlDev())
 	}
 	if p.Network {
 		config.HandledAccessNet = 0
@@ -116,15 +126,48 @@ func restrict(p Policy) (abi int, err error) {
 		return 0, errors.New("there is nothing that it could restrict")
 	}
 	defer func() { _ = unix.Close(fd) }()
-	return abi, ll.LandlockRestrictSelf(fd, flags)
+	if err := ll.LandlockRestrictSelf(fd, flags); err != nil {
+		return 0, err
+	}
+	return abi, nil
 }
+
+// What rules give. None of them lets a program be started.
+const (
+	readFile  landlock.AccessFSSet = ll.AccessFSReadFile
+	readDir                        = readFile | ll.AccessFSReadDir
+	writeFile landlock.AccessFSSet = ll.AccessFSWriteFile | ll.AccessFSTruncate
+	writeDir                       = writeFile | ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSock |
+		ll.AccessFSMakeSym | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile
+)
 
 // readRule lets a file or a whole folder be read.
 func readRule(path string) landlock.Rule {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return landlock.ROFiles(path)
+		return landlock.PathAccess(readFile, path)
 	}
-	return landlock.RODirs(path).IgnoreIfMissing()
+	return landlock.PathAccess(readDir, path).IgnoreIfMissing()
+}
+
+// ownProgram is this program, wherever it was, and the loader that the kernel
+// starts it with.
+func ownProgram() ([]string, error) {
+	const own = "/proc/self/exe"
+	file, err := elf.Open(own)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the own program: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	for _, part := range file.Progs {
+		if part.Type == elf.PT_INTERP {
+			path, err := io.ReadAll(part.Open())
+			if err != nil {
+				return nil, fmt.Errorf("cannot read the own program's loader: %w", err)
+			}
+			return []string{own, strings.TrimRight(string(path), "\x00")}, nil
+		}
+	}
+	return []string{own}, nil
 }
 
 // limitFiles lowers the limit for good; one that is lower already stays.

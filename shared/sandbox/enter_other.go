@@ -9,7 +9,7 @@ import (
 
 // Enter confines nothing on this system, and says so.
 func Enter(Policy) Report {
-	return Report{Missing: []string{"anything (not supported on " + runtime.GOOS + ")"}}
+	return Report{Missing: []string{"anything (not supported on " + runtime.GOOS + ")"}, Open: everything()}
 }
 
 // Landlock is Linux's.

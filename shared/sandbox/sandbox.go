@@ -5,6 +5,7 @@ package sandbox
 
 import (
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -31,12 +32,28 @@ type Policy struct {
 	OOMScore int
 }
 
+// What a process may still do, whatever its policy says, where the measure against
+// it is missing.
+const (
+	OpenFiles       = "files of others"
+	OpenPrograms    = "programs"
+	OpenTracing     = "tracing of other processes"
+	OpenSignals     = "signals to other processes"
+	OpenTCP         = "TCP"
+	OpenUDP         = "UDP and MPTCP" // Landlock does not restrict either
+	OpenAbstract    = "abstract Unix sockets"
+	OpenPathSockets = "Unix sockets in files"
+)
+
 // Report says what holds for this process.
 type Report struct {
 	// Applied are the measures that hold.
 	Applied []string
 	// Missing are those that the kernel or the user's rights do not allow, with the reason.
 	Missing []string
+	// Open is what is not denied to the process although the policy does not leave
+	// it to it.
+	Open []string
 }
 
 // String is the report in one line.
@@ -48,8 +65,37 @@ func (r Report) String() string {
 	if len(r.Missing) > 0 {
 		text += "; not by " + strings.Join(r.Missing, ", ")
 	}
+	if len(r.Open) > 0 {
+		text += "; not denied: " + strings.Join(r.Open, ", ")
+	}
 	return text
 }
+
+// open lists what neither Landlock of this version (0: none) nor an empty network
+// namespace denies. No version in use restricts connecting to a socket in a file:
+// there the file's owner and mode decide alone.
+func (p Policy) open(abi int, emptyNetwork bool) []string {
+	var open []string
+	add := func(what string, denied bool) {
+		if !denied {
+			open = append(open, what)
+		}
+	}
+	add(OpenFiles, abi >= 1)
+	add(OpenPrograms, abi >= 1)
+	add(OpenTracing, abi >= 1)
+	add(OpenSignals, abi >= 6)
+	add(OpenTCP, p.Network || emptyNetwork || abi >= 4)
+	add(OpenUDP, p.Network || emptyNetwork)
+	add(OpenAbstract, emptyNetwork || abi >= 6)
+	return append(open, OpenPathSockets)
+}
+
+// everything is what is open to a process that is not confined at all.
+func everything() []string { return Policy{}.open(0, false) }
+
+// Denies reports whether one of the things above is denied.
+func (r Report) Denies(what string) bool { return !slices.Contains(r.Open, what) }
 
 // envReport carries the report over the start of the confined program. A process
 // that finds it is confined already.
@@ -62,8 +108,9 @@ func second() (Report, bool) {
 		return Report{}, false
 	}
 	_ = os.Unsetenv(envReport) // only a wrong name could fail
-	applied, missing, _ := strings.Cut(text, "|")
-	return Report{Applied: split(applied), Missing: split(missing)}, true
+	applied, rest, _ := strings.Cut(text, "|")
+	missing, open, _ := strings.Cut(rest, "|")
+	return Report{Applied: split(applied), Missing: split(missing), Open: split(open)}, true
 }
 
 func split(text string) []string {
@@ -74,7 +121,7 @@ func split(text string) []string {
 }
 
 func (r Report) encode() string {
-	return envReport + "=" + strings.Join(r.Applied, ";") + "|" + strings.Join(r.Missing, ";")
+	return envReport + "=" + strings.Join(r.Applied, ";") + "|" + strings.Join(r.Missing, ";") + "|" + strings.Join(r.Open, ";")
 }
 
 func (r *Report) note(measure string, err error) {

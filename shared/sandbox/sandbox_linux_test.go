@@ -172,12 +172,34 @@ func TestReportSurvivesTheStart(t *testing.T) {
 	var r Report
 	r.note("one", nil)
 	r.note("two", errors.New("a; b | c"))
+	r.Open = []string{OpenTCP, OpenUDP}
 	name, value, _ := strings.Cut(r.encode(), "=")
 	t.Setenv(name, value)
-	if got, ok := second(); !ok || got.String() != "confined by one; not by two (a, b / c)" {
+	if got, ok := second(); !ok || got.String() != "confined by one; not by two (a, b / c); not denied: TCP, UDP and MPTCP" || got.Denies(OpenUDP) || !got.Denies(OpenFiles) {
 		t.Errorf("%v %q", ok, got)
 	}
 	if _, ok := second(); ok {
 		t.Error("the variable is still there")
+	}
+}
+
+func TestWhatIsOpen(t *testing.T) {
+	all := []string{OpenFiles, OpenPrograms, OpenTracing, OpenSignals, OpenTCP, OpenUDP, OpenAbstract, OpenPathSockets}
+	for _, tt := range []struct {
+		policy  Policy
+		abi     int
+		network bool
+		open    []string
+	}{
+		{Policy{}, 0, false, all},
+		{Policy{}, 0, true, []string{OpenFiles, OpenPrograms, OpenTracing, OpenSignals, OpenPathSockets}},
+		{Policy{}, 3, false, []string{OpenSignals, OpenTCP, OpenUDP, OpenAbstract, OpenPathSockets}},
+		{Policy{}, 6, false, []string{OpenUDP, OpenPathSockets}},
+		{Policy{}, 6, true, []string{OpenPathSockets}},
+		{Policy{Network: true}, 4, false, []string{OpenSignals, OpenAbstract, OpenPathSockets}},
+	} {
+		if got := tt.policy.open(tt.abi, tt.network); !slices.Equal(got, tt.open) {
+			t.Errorf("ABI %d, empty network %v: %q, want %q", tt.abi, tt.network, got, tt.open)
+		}
 	}
 }
