@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -88,19 +89,30 @@ type generateBody interface {
 
 // complete reads a body and answers it.
 func (s *Server) complete(w http.ResponseWriter, r *http.Request, body generateBody, sh shape) {
+	arrived := time.Now()
+	req, opt, err := readGenerate(w, r, body, sh)
+	var out outcome
+	if err != nil {
+		out = outcome{err: err, status: writeError(w, err)}
+	} else {
+		out = s.answer(w, r, req, opt)
+	}
+	s.traces.finish(r, spanInfo{
+		outcome: out, operation: sh.operation(), arrived: arrived, asked: req.Requirement,
+		maxTokens: req.MaxTokens, choices: opt.choices, stream: opt.stream,
+	})
+}
+
+func readGenerate(w http.ResponseWriter, r *http.Request, body generateBody, sh shape) (shared.GenerateRequest, answerOptions, error) {
+	opt := answerOptions{shape: sh}
 	if err := decodeBody(w, r, body); err != nil {
-		writeError(w, err)
-		return
+		return shared.GenerateRequest{}, opt, err
 	}
 	req, err := body.toShared()
 	if err != nil {
-		writeError(w, err)
-		return
+		return req, opt, err
 	}
-	n, err := body.choices()
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	s.answer(w, r, req, answerOptions{shape: sh, choices: n, stream: body.streamed(), usage: body.usage()})
+	opt.stream, opt.usage = body.streamed(), body.usage()
+	opt.choices, err = body.choices()
+	return req, opt, err
 }

@@ -19,6 +19,7 @@ type Server struct {
 	log      hclog.Logger
 	metrics  *metrics
 	recent   *recent
+	traces   *traces       // nil unless they are sent somewhere
 	stopping chan struct{} // closed when the server ends
 	streams  chan struct{} // one place for each request that may generate
 }
@@ -79,6 +80,11 @@ const (
 // Serve answers on the listener, once, until ctx ends, then lets running requests
 // finish for a few seconds.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	var err error
+	if s.traces, err = startTraces(ctx, s.cfg); err != nil {
+		return err
+	}
+	defer s.traces.stop(ctx)
 	srv := &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -106,8 +112,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	close(s.stopping)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	err := srv.Shutdown(stop)
-	if err != nil {
+	if err = srv.Shutdown(stop); err != nil {
 		err = srv.Close()
 	}
 	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
