@@ -31,6 +31,9 @@ func (r *completionRequest) toShared() (shared.GenerateRequest, error) {
 	if r.Model == "" {
 		return shared.GenerateRequest{}, badRequest("missing_parameter", "model", "model is missing")
 	}
+	if string(r.BestOf) == "1" {
+		r.BestOf = nil // what is asked for anyway
+	}
 	if err := unsupported(map[string]jsontext.Value{
 		"best_of": r.BestOf, "echo": r.Echo, "suffix": r.Suffix,
 	}, "best_of", "echo", "suffix"); err != nil {
@@ -63,6 +66,8 @@ func readPrompt(v jsontext.Value, req *shared.GenerateRequest) error {
 	switch {
 	case len(v) == 0 || string(v) == "null":
 		return badRequest("missing_parameter", "prompt", "prompt is missing")
+	case string(v) == `""` || string(v) == `[""]` || string(v) == "[]":
+		return badRequest("invalid_value", "prompt", "prompt is empty")
 	case v.Kind() == '"':
 		return decodeJSON(v, &req.Prompt)
 	case decodeJSON(v, &req.PromptTokens) == nil && len(req.PromptTokens) > 0:

@@ -41,14 +41,17 @@ func New(cfg Config, frontend shared.Frontend) (*Server, error) {
 // Handler is the whole tree of endpoints behind its guards.
 func (s *Server) Handler() http.Handler {
 	api := http.NewServeMux()
-	api.HandleFunc("POST /v1/chat/completions", s.chatCompletions)
-	api.HandleFunc("POST /v1/completions", s.completions)
+	post := func(path string, h http.HandlerFunc) {
+		api.HandleFunc("POST "+path, h)
+		api.HandleFunc(path, onlyPost)
+	}
+	post("/v1/chat/completions", s.chatCompletions)
+	post("/v1/completions", s.completions)
 	api.HandleFunc("GET /v1/models", s.models)
 	api.HandleFunc("GET /v1/models/{id...}", s.model)
-	api.HandleFunc("POST /tokenize", s.tokenize)
-
-	api.HandleFunc("POST /detokenize", s.detokenize)
-	api.HandleFunc("POST /v1/embeddings", s.embeddings)
+	post("/tokenize", s.tokenize)
+	post("/detokenize", s.detokenize)
+	post("/v1/embeddings", s.embeddings)
 	api.HandleFunc("/", unknownURL)
 
 	admin := http.NewServeMux()
@@ -56,6 +59,9 @@ func (s *Server) Handler() http.Handler {
 	admin.HandleFunc("/", unknownURL)
 
 	root := http.NewServeMux()
+	// Without these the multiplexer would redirect to the paths with a slash.
+	root.HandleFunc("/v1", unknownURL)
+	root.HandleFunc("/api/slots", unknownURL)
 	root.Handle("/v1/", s.withKey(s.cfg.APIKeys, api))
 	root.Handle("/tokenize", s.withKey(s.cfg.APIKeys, api))
 	root.Handle("/detokenize", s.withKey(s.cfg.APIKeys, api))
