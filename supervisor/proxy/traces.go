@@ -22,9 +22,9 @@ const (
 	maxQueuedSpans  = 8192
 	maxBatchSpans   = 512
 	maxAttribute    = 256 // bytes of one text
-	sendEvery       = 2 * time.Second
+	sendEvery       = time.Second
 	sendTimeout     = 5 * time.Second
-	stopTracingTime = 1 * time.Second
+	stopTracingTime = time.Second
 )
 
 // tracesURL is where traces go: as the standard's variable for the endpoint has

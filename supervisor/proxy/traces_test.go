@@ -53,8 +53,7 @@ func newOTLP(t testing.TB) otlp {
 	return o
 }
 
-// serveTraced runs a server as the program does; stop ends it and gives all
-// spans that have come.
+// serveTraced runs a server as the program does; stop ends it.
 func serveTraced(t testing.TB, cfg Config, f *fake) (c client, stop func() error) {
 	t.Helper()
 	cfg.Listen = "127.0.0.1:0"
@@ -83,10 +82,10 @@ func serveTraced(t testing.TB, cfg Config, f *fake) (c client, stop func() error
 	return client{t, "http://" + listener.Addr().String()}, stop
 }
 
-// spans decodes what has come so far.
-func (o otlp) spans(t testing.TB) (all []*tracepb.Span, raw []byte, resource []*common.KeyValue) {
+// spans decodes what comes until there are n of them.
+func (o otlp) spans(t testing.TB, n int) (all []*tracepb.Span, raw []byte, resource []*common.KeyValue) {
 	t.Helper()
-	for {
+	for len(all) < n {
 		select {
 		case body := <-o.bytes:
 			raw = append(raw, body...)
@@ -100,10 +99,11 @@ func (o otlp) spans(t testing.TB) (all []*tracepb.Span, raw []byte, resource []*
 					all = append(all, ss.Spans...)
 				}
 			}
-		default:
-			return all, raw, resource
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%d spans have come, want %d", len(all), n)
 		}
 	}
+	return all, raw, resource
 }
 
 func attr(list []*common.KeyValue, key string) *common.AnyValue {
@@ -133,11 +133,11 @@ func TestSpansOfARequest(t *testing.T) {
 	r := c.chat(ask, "traceparent", "00-"+traceID+"-"+parentID+"-01", "tracestate", "vendor=x")
 	frames := events(t, r.body)
 	timings := parse(t, frames[len(frames)-2]).Timings
+	spans, raw, resource := o.spans(t, 9)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	spans, raw, resource := o.spans(t)
-	if len(spans) != 9 {
+	if len(spans) != 9 || len(o.bytes) > 0 {
 		t.Fatalf("%d spans, want one of the request and eight of its phases", len(spans))
 	}
 	if bytes.Contains(raw, []byte("-text")) {
@@ -237,10 +237,10 @@ func TestSpansOfWhatFails(t *testing.T) {
 	c.chat(strings.Replace(secret, ":Q8_0", "", 1) + `}`)                           // names no one model
 	c.chat(secret+`}`, "Prefer", "respond-async")                                   // is no failure
 	c.do("POST", "/v1/embeddings", `{"model":"gpt-4o-mini","input":"quoted-text"}`) // nor is this
+	spans, raw, _ := o.spans(t, 6)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	spans, raw, _ := o.spans(t)
 	if bytes.Contains(raw, []byte("quoted")) {
 		t.Error("an error's text in a trace")
 	}
