@@ -28,6 +28,8 @@ type Config struct {
 	// LogLevel is empty when it is not set.
 	LogLevel string
 	LogJSON  bool
+	// OTLPEndpoint is empty when traces go nowhere.
+	OTLPEndpoint string
 	// ranges says where a slot's keys stand, for checks that need the model file.
 	ranges map[string]hcl.Range
 	texts  map[string][]byte

@@ -77,6 +77,14 @@ func (d *decoder) telemetry(root *node, cfg *Config) {
 		cfg.LogLevel = d.choice(n, "log_level", "info", "trace", "debug", "warn", "error", "off")
 	}
 	cfg.LogJSON = d.flag(n, "log_json", false)
+	cfg.OTLPEndpoint = d.text(n, "otlp_endpoint", "")
+	var wrong *shared.Error
+	switch {
+	case errors.As(shared.ValidOTLPEndpoint(cfg.OTLPEndpoint), &wrong):
+		d.errorf(rangeOf(n, wrong.Field), "Unusable endpoint", "%s.", wrong.Text())
+	case cfg.OTLPEndpoint != "" && len(root.blocks["frontend"]) == 0:
+		d.errorf(rangeOf(n, "otlp_endpoint"), "No frontend", "Traces are those of the http frontend's requests, and none is declared.")
+	}
 }
 
 // list takes a list of texts.

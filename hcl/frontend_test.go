@@ -74,3 +74,24 @@ func TestFrontendKeysAreNotShown(t *testing.T) {
 		}
 	}
 }
+
+func TestTraces(t *testing.T) {
+	cfg, diags := parseText(oneSlot+`
+		frontend "http" {}
+		telemetry { otlp_endpoint = "https://collector.example:4318" }
+	`, nil)
+	if cfg == nil || cfg.OTLPEndpoint != "https://collector.example:4318" {
+		t.Errorf("%+v %s", cfg, diags)
+	}
+	for _, bad := range []string{
+		`telemetry { otlp_endpoint = "http://127.0.0.1:4318" }`, // nothing to trace
+		`frontend "http" {}
+		 telemetry { otlp_endpoint = "127.0.0.1:4318" }`,
+		`frontend "http" {}
+		 telemetry { otlp_endpoint = "http://me:secret@collector" }`,
+	} {
+		if cfg, diags := parseText(oneSlot+bad, nil); cfg != nil || !strings.Contains(diags, "otlp_endpoint") {
+			t.Errorf("%s: %v\n%s", bad, cfg, diags)
+		}
+	}
+}

@@ -123,7 +123,7 @@ func Schema() Block {
 			}},
 		}},
 		{Name: "telemetry", Meaning: "logs and traces", Keys: []Key{
-			{Name: "otlp_endpoint", Type: typeString, Default: "none", Meaning: "where traces are sent", Later: true},
+			{Name: "otlp_endpoint", Type: typeString, Default: "none", Meaning: "collector that takes traces of requests, OTLP over HTTP, such as http://127.0.0.1:4318; needs a frontend"},
 			{Name: "log_level", Type: typeString, Default: "info", Meaning: "least level of log lines: trace, debug, info, warn, error or off"},
 			{Name: "log_json", Type: typeBool, Default: "false", Meaning: "log lines as JSON"},
 		}},

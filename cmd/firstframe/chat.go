@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -95,7 +96,7 @@ func (c *chat) answer(ctx context.Context, message string) error {
 		ctx, stop = signal.NotifyContext(ctx, os.Interrupt)
 		defer stop()
 	}
-	messages := append(c.messages[:len(c.messages):len(c.messages)], shared.Message{Role: "user", Content: message})
+	messages := slices.Concat(c.messages, []shared.Message{{Role: "user", Content: message}})
 	req := shared.GenerateRequest{
 		Requirement: shared.Requirement{SlotID: c.slot}, MaxTokens: c.settings.maxTokens, Sampling: c.settings.sampling,
 	}
@@ -117,7 +118,7 @@ func (c *chat) answer(ctx context.Context, message string) error {
 	if err != nil {
 		return err
 	}
-	c.messages = append(messages, shared.Message{Role: "assistant", Content: text})
+	c.messages = slices.Concat(messages, []shared.Message{{Role: "assistant", Content: text}})
 	return nil
 }
 

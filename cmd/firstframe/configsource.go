@@ -31,6 +31,7 @@ func (c configSource) read(context.Context) (shared.Declaration, []shared.Diagno
 		{"supervisor.state_dir", c.started.StateDir, cfg.StateDir},
 		{"another setting of the supervisor block", c.started.Life, cfg.Life},
 		{"the frontend block", c.started.HTTP, cfg.HTTP},
+		{"telemetry.otlp_endpoint", c.started.OTLPEndpoint, cfg.OTLPEndpoint},
 	} {
 		if !reflect.DeepEqual(own.was, own.now) {
 			diags = append(diags, &hclv2.Diagnostic{

@@ -23,6 +23,8 @@ type proxySpec struct {
 	HTTP     shared.HTTPSpec
 	LogLevel string
 	LogJSON  bool
+	// OTLPEndpoint takes traces; empty means none.
+	OTLPEndpoint string
 }
 
 // httpFrontend is the proxy as a child of serve, with the socket that outlives it.
@@ -63,6 +65,9 @@ func (h *httpFrontend) start(stateDir string, output io.Writer, logger hclog.Log
 	args := []string{"proxy", "--inherit", "--state-dir", stateDir}
 	if h.spec.HTTP.CertFile != "" {
 		args = append(args, "--tls-cert", h.spec.HTTP.CertFile, "--tls-key", h.spec.HTTP.KeyFile) // what it may read
+	}
+	if h.spec.OTLPEndpoint != "" {
+		args = append(args, "--otlp-endpoint", h.spec.OTLPEndpoint) // what it may reach
 	}
 	h.child, err = supervisor.StartCompanion(supervisor.CompanionConfig{
 		Name: "http", Args: args, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -20,6 +21,9 @@ const (
 	envAdminKey = "FIRSTFRAME_ADMIN_KEY"
 )
 
+// envOTLPEndpoint is the standard's own variable.
+const envOTLPEndpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
 // proxyOOMScore lets a proxy go after the workers when memory runs out: it holds
 // little and is back at once.
 const proxyOOMScore = 300
@@ -32,13 +36,13 @@ func (a *app) proxyCmd() *cobra.Command {
 		Short: "Answer HTTP clients for the running supervisor: OpenAI's API, a live page, metrics",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			spec.OTLPEndpoint = cmp.Or(spec.OTLPEndpoint, os.Getenv(envOTLPEndpoint))
+			if err := shared.ValidOTLPEndpoint(spec.OTLPEndpoint); err != nil {
+				return err
+			}
 			var report sandbox.Report
 			if a.frontend == nil {
-				report = sandbox.Enter(sandbox.Policy{
-					Read: append([]string{a.statePath()}, spec.HTTP.TLSFiles()...),
-					// The child of serve has its socket already.
-					Network: !inherit, EndWithParent: inherit, OOMScore: proxyOOMScore,
-				})
+				report = sandbox.Enter(proxyPolicy(spec, a.statePath(), inherit))
 			}
 			if inherit {
 				ctx, spec, listener, err := inherited(cmd.Context())
@@ -60,10 +64,25 @@ func (a *app) proxyCmd() *cobra.Command {
 	flags.StringVar(&spec.HTTP.KeyFile, "tls-key", "", "key file of the certificate, PEM")
 	flags.BoolVar(&spec.HTTP.Insecure, "insecure", false, "allow an address other than loopback without keys and TLS")
 	flags.StringArrayVar(&spec.HTTP.CORS, "cors", nil, "origin that browsers may call from; may be repeated")
+	flags.StringVar(&spec.OTLPEndpoint, "otlp-endpoint", "", "collector that takes traces, OTLP over HTTP, such as http://127.0.0.1:4318 (also $"+envOTLPEndpoint+")")
 	flags.StringVar(&spec.LogLevel, "log-level", "info", "trace, debug, info, warn, error or off")
 	flags.BoolVar(&inherit, "inherit", false, "take everything from the serve that starts this")
 	_ = flags.MarkHidden("inherit") // the flag is there
 	return cmd
+}
+
+// proxyPolicy is what a proxy keeps. The child of serve has its socket already,
+// and needs the network only to reach a collector, which it may have to find by
+// name and to know by its certificate.
+func proxyPolicy(spec proxySpec, state string, inherit bool) sandbox.Policy {
+	p := sandbox.Policy{
+		Read:    append([]string{state}, spec.HTTP.TLSFiles()...),
+		Network: !inherit || spec.OTLPEndpoint != "", EndWithParent: inherit, OOMScore: proxyOOMScore,
+	}
+	if spec.OTLPEndpoint != "" {
+		p.Read = append(p.Read, sandbox.Names()...)
+	}
+	return p
 }
 
 func withEnv(keys []string, name string) []string {
@@ -77,7 +96,7 @@ func withEnv(keys []string, name string) []string {
 // address of its own. The connection to the supervisor dials again by itself
 // when that is restarted in the same state directory.
 func (a *app) proxy(ctx context.Context, spec proxySpec, listener net.Listener, report sandbox.Report) error {
-	cfg := proxy.Config{HTTPSpec: spec.HTTP, Version: shared.BuildVersion(), Logger: hclog.New(&hclog.LoggerOptions{
+	cfg := proxy.Config{HTTPSpec: spec.HTTP, Version: shared.BuildVersion(), OTLPEndpoint: spec.OTLPEndpoint, Logger: hclog.New(&hclog.LoggerOptions{
 		Name: "proxy", Output: a.errOut, Level: hclog.LevelFromString(spec.LogLevel), JSONFormat: spec.LogJSON,
 		Color: hclog.AutoColor, ColorHeaderOnly: true,
 	})}

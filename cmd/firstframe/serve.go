@@ -59,7 +59,7 @@ func (a *app) serve(ctx context.Context, path, level string, logJSON bool) (err 
 	}
 	var web *httpFrontend
 	if cfg.HTTP != nil {
-		if web, err = listenHTTP(ctx, proxySpec{*cfg.HTTP, cfg.LogLevel, cfg.LogJSON}); err != nil {
+		if web, err = listenHTTP(ctx, proxySpec{*cfg.HTTP, cfg.LogLevel, cfg.LogJSON, cfg.OTLPEndpoint}); err != nil {
 			return err
 		}
 	}

@@ -45,6 +45,15 @@ const (
 	OpenPathSockets = "Unix sockets in files"
 )
 
+// Names are the files by which a process finds others on the network by their
+// names, and knows their certificates.
+func Names() []string {
+	return []string{
+		"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf",
+		"/etc/ssl", "/etc/pki", "/etc/ca-certificates",
+	}
+}
+
 // Report says what holds for this process.
 type Report struct {
 	// Applied are the measures that hold.

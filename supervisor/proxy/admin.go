@@ -78,6 +78,10 @@ func (s *Server) slotAction(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
+	if body.SlotID == "" {
+		writeError(w, badRequest("missing_parameter", "slot_id", "slot_id is missing"))
+		return
+	}
 	var info shared.SlotInfo
 	var err error
 	switch r.PathValue("op") {

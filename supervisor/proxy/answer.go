@@ -23,12 +23,12 @@ type answerOptions struct {
 
 // answer runs one parsed request. Its clock starts here: what came before is
 // reading the body at the client's own pace.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, req shared.GenerateRequest, opt answerOptions) {
+// What it returns is for the request's span.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, req shared.GenerateRequest, opt answerOptions) outcome {
 	start := time.Now()
 	release, err := s.takePlace()
 	if err != nil {
-		writeError(w, err)
-		return
+		return outcome{err: err, status: writeError(w, err)}
 	}
 	defer release()
 	if prefersAsync(r) {
@@ -49,7 +49,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, req shared.Gener
 	defer s.metrics.running.Dec()
 	results, err := a.run(r.Context(), req)
 	s.record(req, opt.stream, start, results, err)
-	a.end(w, results, err)
+	return outcome{parsed: start, id: a.head.ID, results: results, err: err, status: a.end(w, results, err)}
 }
 
 func prefersAsync(r *http.Request) bool {
@@ -156,16 +156,15 @@ func fingerprint(id shared.Identity) string {
 	return "fp_" + strings.TrimPrefix(h, "sha256:")[:16]
 }
 
-// end writes the one terminal frame.
-func (a *answer) end(w http.ResponseWriter, results []shared.Measured, err error) {
+// end writes the one terminal frame and gives the answer's status.
+func (a *answer) end(w http.ResponseWriter, results []shared.Measured, err error) int {
 	switch {
 	case err != nil && (a.sse == nil || !a.sse.started):
-		writeError(w, err)
-		return
+		return writeError(w, err)
 	case err != nil:
 		_, body := describe(err)
 		_ = a.sse.send(body) // the stream ends here either way
-		return
+		return http.StatusOK
 	}
 	var usage usageJSON
 	for _, m := range results {
@@ -180,7 +179,7 @@ func (a *answer) end(w http.ResponseWriter, results []shared.Measured, err error
 		}
 		body.Usage, body.Timings = &usage, timings
 		writeJSON(w, http.StatusOK, body)
-		return
+		return http.StatusOK
 	}
 	last := a.chunk(nil, results[0].Model, results[0].Identity)
 	last.Choices, last.Timings = []any{}, timings
@@ -190,6 +189,7 @@ func (a *answer) end(w http.ResponseWriter, results []shared.Measured, err error
 	if a.sse.send(last) == nil {
 		_ = a.sse.done()
 	}
+	return http.StatusOK
 }
 
 func newID() string {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/go-json-experiment/json"
@@ -82,6 +83,11 @@ func (t *messageText) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	var parts []struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
+		// What other types hold is read so that they are refused by their type.
+		ImageURL   jsontext.Value `json:"image_url"`
+		InputAudio jsontext.Value `json:"input_audio"`
+		File       jsontext.Value `json:"file"`
+		Refusal    jsontext.Value `json:"refusal"`
 	}
 	if err := json.UnmarshalDecode(dec, &parts); err != nil {
 		return err
@@ -97,6 +103,10 @@ func (t *messageText) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
+// maxMessages is OpenAI's limit. What a template does with each message takes
+// longer the more there are before it.
+const maxMessages = 2048
+
 func (r *chatRequest) check() error {
 	if r.Model == "" {
 		return badRequest("missing_parameter", "model", "model is missing")
@@ -104,8 +114,13 @@ func (r *chatRequest) check() error {
 	if len(r.Messages) == 0 {
 		return badRequest("missing_parameter", "messages", "messages is missing or empty")
 	}
-	for _, m := range r.Messages {
+	if len(r.Messages) > maxMessages {
+		return badRequest("invalid_value", "messages", "at most %d messages are allowed", maxMessages)
+	}
+	for i, m := range r.Messages {
 		switch m.Role {
+		case "":
+			return badRequest("missing_parameter", fmt.Sprintf("messages.%d.role", i), "message %d has no role", i)
 		case "system", "developer", "user", "assistant":
 			if m.ToolCallID != "" || len(m.ToolCalls) > 0 && m.Role != "assistant" {
 				return badRequest("invalid_value", "messages", "messages of role %q call no tools and answer none", m.Role)

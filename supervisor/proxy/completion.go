@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -29,6 +30,9 @@ const defaultCompletionTokens = 16
 func (r *completionRequest) toShared() (shared.GenerateRequest, error) {
 	if r.Model == "" {
 		return shared.GenerateRequest{}, badRequest("missing_parameter", "model", "model is missing")
+	}
+	if string(r.BestOf) == "1" {
+		r.BestOf = nil // what is asked for anyway
 	}
 	if err := unsupported(map[string]jsontext.Value{
 		"best_of": r.BestOf, "echo": r.Echo, "suffix": r.Suffix,
@@ -62,6 +66,8 @@ func readPrompt(v jsontext.Value, req *shared.GenerateRequest) error {
 	switch {
 	case len(v) == 0 || string(v) == "null":
 		return badRequest("missing_parameter", "prompt", "prompt is missing")
+	case string(v) == `""` || string(v) == `[""]` || string(v) == "[]":
+		return badRequest("invalid_value", "prompt", "prompt is empty")
 	case v.Kind() == '"':
 		return decodeJSON(v, &req.Prompt)
 	case decodeJSON(v, &req.PromptTokens) == nil && len(req.PromptTokens) > 0:
@@ -88,19 +94,30 @@ type generateBody interface {
 
 // complete reads a body and answers it.
 func (s *Server) complete(w http.ResponseWriter, r *http.Request, body generateBody, sh shape) {
+	arrived := time.Now()
+	req, opt, err := readGenerate(w, r, body, sh)
+	var out outcome
+	if err != nil {
+		out = outcome{err: err, status: writeError(w, err)}
+	} else {
+		out = s.answer(w, r, req, opt)
+	}
+	s.traces.finish(r, spanInfo{
+		outcome: out, operation: sh.operation(), arrived: arrived, asked: req.Requirement,
+		maxTokens: req.MaxTokens, choices: opt.choices, stream: opt.stream,
+	})
+}
+
+func readGenerate(w http.ResponseWriter, r *http.Request, body generateBody, sh shape) (shared.GenerateRequest, answerOptions, error) {
+	opt := answerOptions{shape: sh}
 	if err := decodeBody(w, r, body); err != nil {
-		writeError(w, err)
-		return
+		return shared.GenerateRequest{}, opt, err
 	}
 	req, err := body.toShared()
 	if err != nil {
-		writeError(w, err)
-		return
+		return req, opt, err
 	}
-	n, err := body.choices()
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	s.answer(w, r, req, answerOptions{shape: sh, choices: n, stream: body.streamed(), usage: body.usage()})
+	opt.stream, opt.usage = body.streamed(), body.usage()
+	opt.choices, err = body.choices()
+	return req, opt, err
 }

@@ -13,8 +13,18 @@ type Config struct {
 	shared.HTTPSpec
 	// Version is shown on the page and in metrics.
 	Version string
+	// OTLPEndpoint is the collector that takes traces over HTTP; empty means none.
+	OTLPEndpoint string
 	// Logger may be nil.
 	Logger hclog.Logger
+}
+
+// Validate refuses what cannot work or would expose models by accident.
+func (c Config) Validate() error {
+	if err := c.HTTPSpec.Validate(); err != nil {
+		return err
+	}
+	return shared.ValidOTLPEndpoint(c.OTLPEndpoint)
 }
 
 func (c Config) withDefaults() Config {

@@ -59,6 +59,9 @@ func decodeJSON(body []byte, v any) error {
 		if errors.Is(err, json.ErrUnknownName) {
 			return badRequest("unknown_parameter", param, "unknown parameter: %s", param)
 		}
+		if param == "" {
+			return badRequest("invalid_type", "", "the body has to be a JSON object")
+		}
 		return badRequest("invalid_type", param, "parameter %s has the wrong type or value", param)
 	}
 	var syntactic *jsontext.SyntacticError

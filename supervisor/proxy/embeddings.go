@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -99,30 +100,40 @@ type embeddingUsage struct {
 }
 
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
+	arrived := time.Now()
 	var body embeddingsRequest
-	if err := decodeBody(w, r, &body); err != nil {
-		writeError(w, err)
-		return
+	res, err := s.embed(w, r, &body)
+	out := outcome{err: err, status: http.StatusOK}
+	if err != nil {
+		out.status = writeError(w, err)
+	} else {
+		writeJSON(w, http.StatusOK, toEmbeddingList(res, body.EncodingFormat == "base64"))
+	}
+	s.traces.finish(r, spanInfo{
+		outcome: out, operation: "embeddings", arrived: arrived, asked: parseModel(body.Model), embedded: res,
+	})
+}
+
+func (s *Server) embed(w http.ResponseWriter, r *http.Request, body *embeddingsRequest) (shared.EmbedResult, error) {
+	if err := decodeBody(w, r, body); err != nil {
+		return shared.EmbedResult{}, err
 	}
 	req, err := body.toShared()
 	if err != nil {
-		writeError(w, err)
-		return
+		return shared.EmbedResult{}, err
 	}
 	release, err := s.takePlace()
 	if err != nil {
-		writeError(w, err)
-		return
+		return shared.EmbedResult{}, err
 	}
 	defer release()
 	if prefersAsync(r) {
 		req.OnMiss = shared.OnMissPending
 	}
-	res, err := s.frontend.Embed(r.Context(), req)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
+	return s.frontend.Embed(r.Context(), req)
+}
+
+func toEmbeddingList(res shared.EmbedResult, base64 bool) embeddingList {
 	list := embeddingList{
 		Object: "list", Data: make([]embeddingJSON, len(res.Vectors)),
 		Model: modelID(res.Model, res.Identity), SystemFingerprint: fingerprint(res.Identity),
@@ -131,11 +142,11 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 	}
 	for i, v := range res.Vectors {
 		list.Data[i] = embeddingJSON{Object: "embedding", Index: i, Embedding: v}
-		if body.EncodingFormat == "base64" {
+		if base64 {
 			list.Data[i].Embedding = littleEndian(v)
 		}
 	}
-	writeJSON(w, http.StatusOK, list)
+	return list
 }
 
 // littleEndian is a vector as OpenAI's clients unpack it.

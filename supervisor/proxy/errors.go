@@ -153,17 +153,18 @@ func retryAfter(err error) time.Duration {
 	return defaultRetryAfter
 }
 
-// writeError answers a request that has not been answered yet.
-func writeError(w http.ResponseWriter, err error) {
+// writeError answers a request that has not been answered yet, and gives the status.
+func writeError(w http.ResponseWriter, err error) int {
 	status, body := describe(err)
 	if status == http.StatusAccepted {
 		writePending(w, err)
-		return
+		return status
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		setRetryAfter(w, retryAfter(err))
 	}
 	writeJSON(w, status, body)
+	return status
 }
 
 func setRetryAfter(w http.ResponseWriter, d time.Duration) {

@@ -120,6 +120,10 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
+	if body.Model == "" {
+		writeError(w, badRequest("missing_parameter", "model", "model is missing"))
+		return
+	}
 	tokens, err := s.frontend.Tokenize(r.Context(), shared.TokenizeRequest{
 		Requirement: parseModel(body.Model), Text: body.Content, AddSpecial: body.AddSpecial, ParseSpecial: true,
 	})
@@ -143,6 +147,10 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) {
 	var body detokenizeBody
 	if err := decodeBody(w, r, &body); err != nil {
 		writeError(w, err)
+		return
+	}
+	if body.Model == "" {
+		writeError(w, badRequest("missing_parameter", "model", "model is missing"))
 		return
 	}
 	text, err := s.frontend.Detokenize(r.Context(), shared.DetokenizeRequest{

@@ -22,6 +22,18 @@ func parseModel(model string) shared.Requirement {
 	return shared.Requirement{Model: model}
 }
 
+// askedModel is the model string that a requirement was read from.
+func askedModel(r shared.Requirement) string {
+	switch {
+	case r.ModelRevision != "":
+		return r.Model + "@" + r.ModelRevision
+	case r.Precision != "":
+		return r.Model + ":" + r.Precision
+	default:
+		return r.Model
+	}
+}
+
 // modelID is the name under which exactly this precision of a model is asked for.
 func modelID(model string, id shared.Identity) string {
 	if id.Precision == "" {

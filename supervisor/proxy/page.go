@@ -37,6 +37,12 @@ func unknownURL(w http.ResponseWriter, r *http.Request) {
 		message: strings.ToValidUTF8("there is no such endpoint: "+r.Method+" "+r.URL.Path, "\uFFFD")})
 }
 
+func onlyPost(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Allow", http.MethodPost)
+	writeError(w, &httpError{status: http.StatusMethodNotAllowed, code: "method_not_allowed",
+		message: r.URL.Path + " takes POST"})
+}
+
 func pagePath(url string) string {
 	if url == "/" {
 		return "index.html"

@@ -144,7 +144,7 @@ func tokenLimit(name string, v *int) (int, error) {
 // given reports whether an unsupported parameter asks for anything.
 func given(v jsontext.Value) bool {
 	switch string(v) {
-	case "", "null", "false", "[]", "{}", `"none"`, `"auto"`:
+	case "", "null", "false", `""`, "[]", "{}", `"none"`, `"auto"`:
 		return false
 	}
 	return true

@@ -183,10 +183,10 @@ func TestHostileBodies(t *testing.T) {
 			t.Errorf("%s: %d %s", path, r.status, r.body)
 		}
 	}
-	c.do("GET", "/v1/chat/completions", "").wantError(t, 404, "unknown_url", "")
+	c.do("GET", "/v1/chat/completions", "").wantError(t, 405, "method_not_allowed", "")
 	c.do("DELETE", "/v1/models", "").wantError(t, 404, "unknown_url", "")
 	c.do("POST", "/", "{}").wantError(t, 404, "unknown_url", "")
-	c.do("GET", "/v1/embeddings", "").wantError(t, 404, "unknown_url", "")
+	c.do("GET", "/v1/embeddings", "").wantError(t, 405, "method_not_allowed", "")
 }
 
 // endless is a body that never stops by itself.

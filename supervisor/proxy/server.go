@@ -19,6 +19,7 @@ type Server struct {
 	log      hclog.Logger
 	metrics  *metrics
 	recent   *recent
+	traces   *traces       // nil unless they are sent somewhere
 	stopping chan struct{} // closed when the server ends
 	streams  chan struct{} // one place for each request that may generate
 }
@@ -40,14 +41,17 @@ func New(cfg Config, frontend shared.Frontend) (*Server, error) {
 // Handler is the whole tree of endpoints behind its guards.
 func (s *Server) Handler() http.Handler {
 	api := http.NewServeMux()
-	api.HandleFunc("POST /v1/chat/completions", s.chatCompletions)
-	api.HandleFunc("POST /v1/completions", s.completions)
+	post := func(path string, h http.HandlerFunc) {
+		api.HandleFunc("POST "+path, h)
+		api.HandleFunc(path, onlyPost)
+	}
+	post("/v1/chat/completions", s.chatCompletions)
+	post("/v1/completions", s.completions)
 	api.HandleFunc("GET /v1/models", s.models)
 	api.HandleFunc("GET /v1/models/{id...}", s.model)
-	api.HandleFunc("POST /tokenize", s.tokenize)
-
-	api.HandleFunc("POST /detokenize", s.detokenize)
-	api.HandleFunc("POST /v1/embeddings", s.embeddings)
+	post("/tokenize", s.tokenize)
+	post("/detokenize", s.detokenize)
+	post("/v1/embeddings", s.embeddings)
 	api.HandleFunc("/", unknownURL)
 
 	admin := http.NewServeMux()
@@ -55,6 +59,9 @@ func (s *Server) Handler() http.Handler {
 	admin.HandleFunc("/", unknownURL)
 
 	root := http.NewServeMux()
+	// Without these the multiplexer would redirect to the paths with a slash.
+	root.HandleFunc("/v1", unknownURL)
+	root.HandleFunc("/api/slots", unknownURL)
 	root.Handle("/v1/", s.withKey(s.cfg.APIKeys, api))
 	root.Handle("/tokenize", s.withKey(s.cfg.APIKeys, api))
 	root.Handle("/detokenize", s.withKey(s.cfg.APIKeys, api))
@@ -79,6 +86,11 @@ const (
 // Serve answers on the listener, once, until ctx ends, then lets running requests
 // finish for a few seconds.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	var err error
+	if s.traces, err = startTraces(ctx, s.cfg); err != nil {
+		return err
+	}
+	defer s.traces.stop(ctx)
 	srv := &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -106,8 +118,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	close(s.stopping)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	err := srv.Shutdown(stop)
-	if err != nil {
+	if err = srv.Shutdown(stop); err != nil {
 		err = srv.Close()
 	}
 	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {

@@ -8,6 +8,8 @@ import (
 type shape interface {
 	object(stream bool) string
 	idPrefix() string
+	// operation is its name in traces.
+	operation() string
 	// delta is a streamed piece; the first of a choice may say more than the others.
 	delta(index int, p piece, first bool) any
 	// finish is the last streamed piece of a choice.
@@ -63,6 +65,8 @@ func (chatShape) object(stream bool) string {
 
 func (chatShape) idPrefix() string { return "chatcmpl-" }
 
+func (chatShape) operation() string { return "chat" }
+
 func (chatShape) delta(index int, p piece, first bool) any {
 	c := chatChunkChoice{Index: index, Delta: chatDelta{Content: p.text, ToolCalls: toPieces(p.calls)}, Logprobs: toChatLogprobs(p.probs)}
 	if first {
@@ -94,6 +98,7 @@ type textChoice struct {
 
 func (textShape) object(bool) string { return "text_completion" }
 func (textShape) idPrefix() string   { return "cmpl-" }
+func (textShape) operation() string  { return "text_completion" }
 
 func (textShape) delta(index int, p piece, _ bool) any {
 	return textChoice{Index: index, Text: p.text, Logprobs: toTextLogprobs(p)}

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"regexp"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/firstframe/firstframe/shared"
@@ -35,11 +33,13 @@ type callFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-const maxTools = 128
+const (
+	maxTools    = 128
+	maxToolName = 64
+)
 
 // setTools reads the tools of a chat and whether they are to be called.
 func (r *chatRequest) setTools(req *shared.GenerateRequest) error {
-	name := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	if len(r.Tools) > maxTools {
 		return badRequest("invalid_value", "tools", "at most %d tools are allowed", maxTools)
 	}
@@ -47,7 +47,7 @@ func (r *chatRequest) setTools(req *shared.GenerateRequest) error {
 		switch {
 		case t.Type != "function":
 			return badRequest("unsupported_parameter", "tools", "tools of type %q are not supported", t.Type)
-		case !name.MatchString(t.Function.Name):
+		case !validToolName(t.Function.Name):
 			return badRequest("invalid_value", "tools", "a function's name has 1 to 64 letters, digits, _ and -")
 		}
 		tool := shared.Tool{Name: t.Function.Name, Description: t.Function.Description}
@@ -72,6 +72,17 @@ func (r *chatRequest) setTools(req *shared.GenerateRequest) error {
 		return badRequest("invalid_value", "ignore_eos", "ignore_eos cannot be used with tools")
 	}
 	return nil
+}
+
+func validToolName(name string) bool {
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxToolName
 }
 
 // chooseTool reads tool_choice: a word, or the one function to call.
