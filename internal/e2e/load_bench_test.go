@@ -58,14 +58,18 @@ func freshPrompt(random *rand.Rand, n int) []int32 {
 	return tokens
 }
 
-// asked runs a request and gives the moments at which chunks came.
-func asked(b *testing.B, f shared.Frontend, prompt []int32, n int) []time.Time {
+// asked runs a request and gives the moments at which tokens came. It calls under,
+// unless that is nil, when the answer is under way.
+func asked(b *testing.B, f shared.Frontend, prompt []int32, n int, under func()) []time.Time {
 	var at []time.Time
 	_, err := f.Generate(b.Context(), shared.GenerateRequest{
 		Requirement: shared.Requirement{SlotID: "load"}, PromptTokens: prompt, MaxTokens: n, IgnoreEOS: true,
 	}, func(c shared.Chunk) error {
 		for range c.Tokens {
 			at = append(at, time.Now())
+			if len(at) == 8 && under != nil {
+				under()
+			}
 		}
 		return nil
 	})
@@ -89,7 +93,7 @@ func together(n int, f func(i int)) {
 func BenchmarkEightClients(b *testing.B) {
 	const clients, answer = 8, 32
 	f, random := loadSlot(b, 128), rand.New(rand.NewPCG(1, 2))
-	asked(b, f, freshPrompt(random, 32), answer)
+	asked(b, f, freshPrompt(random, 32), answer, nil)
 	var alone, atOnce time.Duration
 	for b.Loop() {
 		work := make([][]int32, 2*clients)
@@ -98,11 +102,11 @@ func BenchmarkEightClients(b *testing.B) {
 		}
 		start := time.Now()
 		for i := range clients {
-			asked(b, f, work[i], answer)
+			asked(b, f, work[i], answer, nil)
 		}
 		alone += time.Since(start)
 		start = time.Now()
-		together(clients, func(i int) { asked(b, f, work[clients+i], answer) })
+		together(clients, func(i int) { asked(b, f, work[clients+i], answer, nil) })
 		atOnce += time.Since(start)
 	}
 	tokens := float64(b.N * clients * answer)
@@ -125,7 +129,7 @@ func BenchmarkLongPromptMeanwhile(b *testing.B) {
 	}
 	for b.Loop() {
 		start := time.Now()
-		asked(b, f, freshPrompt(random, long), 1)
+		asked(b, f, freshPrompt(random, long), 1, nil)
 		aChunk += time.Since(start) / ((long + chunk - 1) / chunk)
 		for _, meanwhile := range []bool{false, true} {
 			all := make([][]time.Time, clients)
@@ -139,14 +143,17 @@ func BenchmarkLongPromptMeanwhile(b *testing.B) {
 				n++
 			}
 			var begin, end time.Time // of the long prompt
+			var under sync.WaitGroup
+			under.Add(clients)
 			together(n, func(i int) {
 				if i == clients {
+					under.Wait()
 					begin = time.Now()
-					asked(b, f, work[i], 1)
+					asked(b, f, work[i], 1, nil)
 					end = time.Now()
 					return
 				}
-				all[i] = asked(b, f, work[i], 128)
+				all[i] = asked(b, f, work[i], 256, under.Done)
 			})
 			for _, at := range all {
 				for i := 1; i < len(at); i++ {
@@ -159,6 +166,9 @@ func BenchmarkLongPromptMeanwhile(b *testing.B) {
 				}
 			}
 		}
+	}
+	if b.Failed() {
+		return
 	}
 	aChunk /= time.Duration(b.N)
 	before, after := p95(quiet), p95(busy)
