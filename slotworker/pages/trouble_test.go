@@ -123,6 +123,7 @@ func TestDirectoryCannotBeMade(t *testing.T) {
 	r := open(t, cfg)
 	r.save(seq(1, 8), "")
 	r.want(r.use(seq(1, 8), ""), 7, "", -1)
+	<-r.Scanned()
 	if len(r.errors()) == 0 {
 		t.Error("nobody was told")
 	}

@@ -17,8 +17,8 @@ const touchEvery = time.Minute
 // another, chores before pages and pages in the order in which they were stored.
 func (s *Store) writeBehind() {
 	if pages, err := s.disk.open(s.stopped); err != nil {
-		close(s.scanned)
 		s.cfg.OnError(fmt.Errorf("cannot open the disk tier of context pages: %w", err))
+		close(s.scanned) // after it was told, for those who wait to hear
 	} else {
 		s.group.Go(func() { s.scan(pages) })
 	}
