@@ -99,7 +99,7 @@ func TestHostileHTTP(t *testing.T) {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
 	}
-	// What is no HTTP request at all is net/http's to refuse.
+	// What is no HTTP request at all is net/http's to refuse, in the same form.
 	for name, raw := range map[string]io.Reader{
 		"a header flood": io.MultiReader(strings.NewReader("GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\n"),
 			strings.NewReader(strings.Repeat("X-Flood: "+strings.Repeat("x", 1000)+"\r\n", 10_000))),
@@ -108,9 +108,12 @@ func TestHostileHTTP(t *testing.T) {
 		"two lengths":       strings.NewReader("POST / HTTP/1.1\r\n" + head + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
 		"a split header":    strings.NewReader("GET / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n"),
 		"a negative length": strings.NewReader("POST / HTTP/1.1\r\n" + head + "Content-Length: -1\r\n\r\n"),
+		"another encoding":  strings.NewReader("POST / HTTP/1.1\r\n" + head + "Transfer-Encoding: gzip\r\n\r\n"),
+		"another protocol":  strings.NewReader("GET / HTTP/3.0\r\n" + head + "\r\n"),
 	} {
-		if r := send(t, addr, raw); r.status < 400 || r.status > 499 {
-			t.Errorf("%s: %d", name, r.status)
+		r := send(t, addr, raw)
+		if e := as[errorBody](t, r).Error; r.status < 400 || r.status > 499 || e.Code == "" || e.Message == "" || e.Type != "invalid_request_error" {
+			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
 	}
 	if r := send(t, addr, strings.NewReader(post("/v1/chat/completions", askStory))); r.status != 200 {

@@ -108,7 +108,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			failed <- srv.ServeTLS(listener, s.cfg.CertFile, s.cfg.KeyFile)
 			return
 		}
-		failed <- srv.Serve(listener)
+		failed <- srv.Serve(refusals{listener})
 	}()
 	select {
 	case err := <-failed:
