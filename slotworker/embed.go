@@ -18,20 +18,11 @@ const (
 // Embed turns texts into vectors of length 1.
 func (w *Worker) Embed(ctx context.Context, req shared.EmbedRequest) (shared.EmbedResult, error) {
 	arrived := time.Now()
-	r, err := w.acquire(req.Identity)
+	r, ctx, end, err := w.begin(ctx, req.Identity, arrived, req.Deadline)
 	if err != nil {
 		return shared.EmbedResult{}, shared.AsError(err, "embed", w.owner.mirror.Load().slotID)
 	}
-	defer w.release()
-	ctx, cancel := joinContexts(ctx, w.generating)
-	defer cancel()
-	deadline := req.Deadline
-	if deadline == 0 {
-		deadline = r.spec.Deadline
-	}
-	ctx, cancelTimer := context.WithDeadlineCause(ctx, arrived.Add(deadline),
-		shared.Errorf(shared.KindDeadline, "the request took longer than its deadline of %s", deadline))
-	defer cancelTimer()
+	defer end()
 	res, err := r.embed(ctx, req)
 	if err != nil {
 		return shared.EmbedResult{}, shared.AsError(err, "embed", r.spec.SlotID)

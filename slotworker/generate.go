@@ -12,26 +12,38 @@ import (
 // caller has left; the scheduler drops its rows at the next step.
 func (w *Worker) Generate(ctx context.Context, req shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error) {
 	arrived := time.Now()
-	r, err := w.acquire(req.Identity)
+	r, ctx, end, err := w.begin(ctx, req.Identity, arrived, req.Deadline)
 	if err != nil {
 		return shared.Result{}, shared.AsError(err, "generate", w.owner.mirror.Load().slotID)
 	}
-	defer w.release()
-	ctx, cancel := joinContexts(ctx, w.generating)
-	defer cancel()
-	deadline := req.Deadline
-	if deadline == 0 {
-		deadline = r.spec.Deadline
-	}
-	ctx, cancelTimer := context.WithDeadlineCause(ctx, arrived.Add(deadline),
-		shared.Errorf(shared.KindDeadline, "the request took longer than its deadline of %s", deadline))
-	defer cancelTimer()
+	defer end()
 	res, err := r.generate(ctx, req, arrived, emit)
 	if err != nil {
 		return shared.Result{}, shared.AsError(err, "generate", r.spec.SlotID)
 	}
 	res.SlotID, res.Model, res.Identity = r.spec.SlotID, r.spec.Model, r.identity
 	return res, nil
+}
+
+// begin gives the resident model to a request, and a context that ends with the
+// caller, at the deadline, or when the worker gives up its requests. The function
+// that comes back ends the request.
+func (w *Worker) begin(ctx context.Context, want shared.Identity, arrived time.Time, deadline time.Duration) (*resident, context.Context, func(), error) {
+	r, err := w.acquire(want)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if deadline == 0 {
+		deadline = r.spec.Deadline
+	}
+	ctx, cancel := joinContexts(ctx, w.generating)
+	ctx, cancelTimer := context.WithDeadlineCause(ctx, arrived.Add(deadline),
+		shared.Errorf(shared.KindDeadline, "the request took longer than its deadline of %s", deadline))
+	return r, ctx, func() {
+		cancelTimer()
+		cancel()
+		w.release()
+	}, nil
 }
 
 // acquire gives the resident model to a call that asks for its identity.
