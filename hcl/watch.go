@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +42,7 @@ func NewWatcher(path string) (*Watcher, error) {
 		return nil, fmt.Errorf("cannot watch the configuration: %w", err)
 	}
 	w := &Watcher{path: path, events: events}
-	if err := w.look(); err != nil {
+	if _, err := w.look(); err != nil { // Run looks again
 		return nil, errors.Join(err, events.Close())
 	}
 	w.seen = fingerprint(path)
@@ -77,8 +78,12 @@ func (w *Watcher) Run(ctx context.Context, changed func()) error {
 			quiet.Reset(settle) // something may have been missed
 		case <-quiet.C:
 			// The folders first: what changes after them makes another event.
-			if err := w.look(); err != nil {
+			steady, err := w.look()
+			if err != nil {
 				return err
+			}
+			if !steady {
+				quiet.Reset(settle)
 			}
 			if now := fingerprint(w.path); now != w.seen {
 				w.seen = now
@@ -89,11 +94,18 @@ func (w *Watcher) Run(ctx context.Context, changed func()) error {
 }
 
 // look sets all watches anew, since a folder of the same name may be another one.
-func (w *Watcher) look() error {
-	found := entries{}
-	if err := found.configuration(w.path); err != nil {
-		return fmt.Errorf("cannot watch the configuration: %w", err)
+func (w *Watcher) look() (steady bool, err error) {
+	found, err := walk(w.path)
+	if err != nil {
+		return false, err
 	}
+	return w.watch(found)
+}
+
+// watch sets the watches for what was found. A link that is flipped after it was
+// followed and before its folder is watched again makes no event, so the path is
+// followed once more: steady says that it led to the same.
+func (w *Watcher) watch(found entries) (steady bool, err error) {
 	for _, dir := range w.events.WatchList() {
 		_ = w.events.Remove(dir) // one that is gone need not be removed
 	}
@@ -108,9 +120,19 @@ func (w *Watcher) look() error {
 		added++
 	}
 	if added == 0 {
-		return fmt.Errorf("cannot watch the configuration: %w", last)
+		return false, fmt.Errorf("cannot watch the configuration: %w", last)
 	}
-	return nil
+	again, err := walk(w.path)
+	return reflect.DeepEqual(found, again), err
+}
+
+// walk notes the entries on which it hangs what a path means now.
+func walk(path string) (entries, error) {
+	found := entries{}
+	if err := found.configuration(path); err != nil {
+		return nil, fmt.Errorf("cannot watch the configuration: %w", err)
+	}
+	return found, nil
 }
 
 // fingerprint tells one text of a configuration from another. That it cannot be

@@ -112,6 +112,29 @@ func TestWatchSeesLinksFlip(t *testing.T) {
 	next("a flip of the first link")
 }
 
+// A flip may come between following the links and watching their folders.
+func TestWatchTellsOfAFlipWhileItLooks(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"..1", "..2"} {
+		put(t, filepath.Join(dir, name, "a.hcl"), name)
+	}
+	data, link := filepath.Join(dir, "..data"), filepath.Join(dir, "a.hcl")
+	must(t, os.Symlink("..1", data))
+	must(t, os.Symlink(filepath.Join("..data", "a.hcl"), link))
+	w, err := NewWatcher(link)
+	must(t, err)
+	found, err := walk(link)
+	must(t, err)
+	if steady, err := w.watch(found); err != nil || !steady {
+		t.Errorf("nothing moved, and it says steady = %v, %v", steady, err)
+	}
+	flip(t, data, "..2")
+	if steady, err := w.watch(found); err != nil || steady {
+		t.Errorf("a link moved, and it says steady = %v, %v", steady, err)
+	}
+	must(t, w.Close())
+}
+
 func TestWatchSeesFilesOfAFolder(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "a.hcl"), "one")
