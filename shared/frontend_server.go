@@ -31,7 +31,7 @@ func (s *frontendServer) Resolve(ctx context.Context, m *pb.Requirement) (*pb.Re
 }
 
 func (s *frontendServer) Generate(m *pb.GenerateRequest, stream grpc.ServerStreamingServer[pb.GenerateReply]) error {
-	return sendGenerate(stream, nil, func(emit func(Chunk) error) (Result, error) {
+	return sendGenerate(stream, func(emit func(Chunk) error) (Result, error) {
 		return s.impl.Generate(stream.Context(), fromGenerate(m), emit)
 	})
 }

@@ -3,11 +3,16 @@ package shared
 import (
 	"context"
 	"errors"
+	"net"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-plugin"
 	"go.uber.org/goleak"
+
+	pb "github.com/firstframe/firstframe/shared/firstframepb"
+	"github.com/firstframe/firstframe/shared/framed"
 )
 
 func TestMain(m *testing.M) {
@@ -21,7 +26,8 @@ func TestMain(m *testing.M) {
 
 type generateFunc func(context.Context, GenerateRequest, func(Chunk) error) (Result, error)
 
-// overBoth runs a test against both services, each through go-plugin's gRPC.
+// overBoth runs a test against both services, each through go-plugin's gRPC and
+// with streams on a socket of their own.
 func overBoth(t *testing.T, impl generateFunc, test func(t *testing.T, call generateFunc)) {
 	t.Run("worker", func(t *testing.T) {
 		client, _ := plugin.TestPluginGRPCConn(t, false, plugin.PluginSet{WorkerPluginName: &WorkerPlugin{Impl: generatorWorker{generate: impl}}})
@@ -32,6 +38,16 @@ func overBoth(t *testing.T, impl generateFunc, test func(t *testing.T, call gene
 		}
 		test(t, raw.(Worker).Generate)
 	})
+	t.Run("worker's streams", func(t *testing.T) {
+		dialer := streaming(t, func(s *framed.Server) {
+			pb.RegisterSlotWorkerServer(s, &workerServer{impl: generatorWorker{generate: impl}})
+		})
+		client, err := WorkerPlugins(dialer)[WorkerPluginName].(*WorkerPlugin).GRPCClient(t.Context(), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, client.(Worker).Generate)
+	})
 	t.Run("frontend", func(t *testing.T) {
 		client, _ := plugin.TestPluginGRPCConn(t, false, plugin.PluginSet{FrontendPluginName: &FrontendPlugin{Impl: generatorFrontend{generate: impl}}})
 		defer client.Close()
@@ -41,6 +57,36 @@ func overBoth(t *testing.T, impl generateFunc, test func(t *testing.T, call gene
 		}
 		test(t, raw.(Frontend).Generate)
 	})
+	t.Run("frontend's streams", func(t *testing.T) {
+		dialer := streaming(t, (&FrontendPlugin{Impl: generatorFrontend{generate: impl}}).ServeStreams)
+		client, err := FrontendPlugins(dialer)[FrontendPluginName].(*FrontendPlugin).GRPCClient(t.Context(), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, client.(Frontend).Generate)
+	})
+}
+
+// streaming serves streams until the test ends, and gives what reaches them.
+func streaming(t *testing.T, register func(*framed.Server)) *framed.Dialer {
+	t.Helper()
+	socket, err := net.Listen("unix", filepath.Join(t.TempDir(), StreamSocket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewStreamServer()
+	register(server)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(socket) }()
+	dialer := NewStreamDialer(socket.Addr().String())
+	t.Cleanup(func() {
+		dialer.Close()
+		server.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return dialer
 }
 
 // The other methods of these two are not called.

@@ -129,6 +129,7 @@ func receiveGenerate(
 			return Result{}, fail(ctx, "generate", err)
 		}
 		if r := m.GetResult(); r != nil {
+			_, _ = stream.Recv() // to the end, so that the connection serves the next one
 			return fromResult(r), nil
 		}
 		if c := m.GetChunk(); c != nil {

@@ -12,8 +12,7 @@ import (
 // workerServer answers a host with a Worker of this process.
 type workerServer struct {
 	pb.UnimplementedSlotWorkerServer
-	impl   Worker
-	writes *writes // of the server; nil when they are not counted
+	impl Worker
 }
 
 func (s *workerServer) Describe(ctx context.Context, _ *pb.DescribeRequest) (*pb.WorkerInfo, error) {
@@ -38,7 +37,7 @@ func (s *workerServer) Activate(ctx context.Context, m *pb.ActivateRequest) (*pb
 }
 
 func (s *workerServer) Generate(m *pb.GenerateRequest, stream grpc.ServerStreamingServer[pb.GenerateReply]) error {
-	return sendGenerate(stream, s.writes, func(emit func(Chunk) error) (Result, error) {
+	return sendGenerate(stream, func(emit func(Chunk) error) (Result, error) {
 		return s.impl.Generate(stream.Context(), fromGenerate(m), emit)
 	})
 }
@@ -91,25 +90,10 @@ func reply[M any](m *M, err error) (*M, error) {
 	return m, nil
 }
 
-// sendGenerate serves either Generate stream. With counted writes, the first text
-// is handed on when it has been written: whoever made it may then take all cores
-// for what comes next without holding it up.
-func sendGenerate(stream grpc.ServerStreamingServer[pb.GenerateReply], w *writes, run func(func(Chunk) error) (Result, error)) error {
-	waits := w != nil
+// sendGenerate serves either Generate stream.
+func sendGenerate(stream grpc.ServerStreamingServer[pb.GenerateReply], run func(func(Chunk) error) (Result, error)) error {
 	res, err := run(func(c Chunk) error {
-		first := waits && c.HasContent()
-		var before uint64
-		if first {
-			waits = false
-			before = w.counted()
-		}
-		if err := stream.Send(&pb.GenerateReply{Item: &pb.GenerateReply_Chunk{Chunk: toChunk(c)}}); err != nil {
-			return err
-		}
-		if first {
-			w.beyond(stream.Context(), before)
-		}
-		return nil
+		return stream.Send(&pb.GenerateReply{Item: &pb.GenerateReply_Chunk{Chunk: toChunk(c)}})
 	})
 	if err != nil {
 		return errorToStatus(err)

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/firstframe/firstframe/shared"
 )
 
 // lifelineFD is the read end of a pipe whose write end only the supervisor holds.
@@ -40,7 +43,7 @@ func redirect() (*ownSocket, error) {
 }
 
 // ownSocket is the socket that this process listens on, known once the
-// handshake has been written.
+// handshake has been written. The one for streams lies beside it.
 type ownSocket struct {
 	path atomic.Pointer[string]
 }
@@ -75,6 +78,7 @@ func socketOf(line string) (string, bool) {
 func (s *ownSocket) exit() {
 	if path := s.path.Load(); path != nil {
 		_ = unix.Unlink(*path)
+		_ = unix.Unlink(filepath.Join(filepath.Dir(*path), shared.StreamSocket))
 	}
 	os.Exit(0)
 }

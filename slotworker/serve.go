@@ -153,6 +153,5 @@ func serve(ctx context.Context, cfg MainConfig, flags mainFlags, lifeline *lifel
 	if err != nil {
 		return err
 	}
-	shared.ServeWorker(w, logger)
-	return nil
+	return shared.ServeWorker(w, logger)
 }

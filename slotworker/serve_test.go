@@ -132,7 +132,7 @@ func startWorkerAs(t *testing.T, variable string, args ...string) *workerProcess
 	}
 	client := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  handshake,
-		Plugins:          shared.WorkerPlugins(),
+		Plugins:          shared.WorkerPlugins(nil),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Logger:           hclog.NewNullLogger(),
 		Reattach: &plugin.ReattachConfig{
@@ -200,7 +200,7 @@ func TestWorkerProcessEndsWithItsLifeline(t *testing.T) {
 	for _, behaviour := range []string{"idle", "stuck"} {
 		t.Run(behaviour, func(t *testing.T) {
 			p := startWorker(t, behaviour)
-			if len(p.socketsLeft(t)) != 1 {
+			if len(p.socketsLeft(t)) != 2 {
 				t.Fatalf("sockets: %v", p.socketsLeft(t))
 			}
 			called := make(chan error, 1)

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/framed"
 )
 
 // attachPatience bounds an Attach: a supervisor that is stopped accepts
@@ -52,9 +53,12 @@ func Attach(ctx context.Context, stateDir string, logger hclog.Logger) (shared.F
 	defer cancel()
 
 	a := &attachment{rec: rec, closed: make(chan struct{})}
+	if rec.Streams != "" {
+		a.streams = shared.NewStreamDialer(rec.Streams)
+	}
 	client := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  shared.Handshake(),
-		Plugins:          shared.FrontendPlugins(),
+		Plugins:          shared.FrontendPlugins(a.streams),
 		AllowedProtocols: []plugin.Protocol{rec.Protocol},
 		Reattach: &plugin.ReattachConfig{
 			Protocol:        rec.Protocol,
@@ -174,10 +178,11 @@ func attachError(stateDir string, err error) error {
 }
 
 // attachment is a supervisor as go-plugin wants to see a process that it is
-// attached to, and the one connection to it.
+// attached to, and the connections to it: one for calls and those of streams.
 type attachment struct {
-	rec    endpointRecord
-	closed chan struct{}
+	rec     endpointRecord
+	streams *framed.Dialer // nil when they go the way of all calls
+	closed  chan struct{}
 
 	mu   sync.Mutex
 	done bool
@@ -217,6 +222,9 @@ func (a *attachment) close() {
 	}
 	a.done = true
 	close(a.closed)
+	if a.streams != nil {
+		a.streams.Close()
+	}
 	if a.conn != nil {
 		_ = a.conn.Close() // gRPC closes it again and looks at the error
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/framed"
 )
 
 // endpointRecord is the reattach information that lies in the state directory.
@@ -26,6 +27,8 @@ type endpointRecord struct {
 	ProtocolVersion int             `json:"protocol_version"`
 	Network         string          `json:"network"`
 	Address         string          `json:"address"`
+	// Streams is the path of a second socket, on which streams cost less.
+	Streams string `json:"streams,omitempty"`
 }
 
 // EndpointConfig says what an endpoint serves and where.
@@ -39,9 +42,10 @@ type EndpointConfig struct {
 // with Attach or with any go-plugin client by the information in the state
 // directory.
 type Endpoint struct {
-	state  *StateDir
-	server *grpc.Server
-	served chan error
+	state   *StateDir
+	server  *grpc.Server
+	streams *framed.Server
+	served  chan error // of both
 }
 
 // Serve opens the endpoint.
@@ -68,35 +72,52 @@ func Serve(cfg EndpointConfig) (*Endpoint, error) {
 	alive.SetServingStatus(plugin.GRPCServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(server, alive)
 
-	path := cfg.State.work(frontendSocket)
-	listener, err := net.Listen("unix", path)
+	streams := shared.NewStreamServer()
+	adapter.ServeStreams(streams)
+
+	calling, err := listenPrivately(cfg.State.work(frontendSocket))
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the endpoint: %w", err)
+		return nil, err
 	}
-	// The directory is closed to others already; this is for those who move it.
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot protect the endpoint: %w", err), listener.Close())
+	streaming, err := listenPrivately(cfg.State.work(streamSocket))
+	if err != nil {
+		return nil, errors.Join(err, calling.Close())
 	}
-	e := &Endpoint{state: cfg.State, server: server, served: make(chan error, 1)}
-	if err := e.announce(listener.Addr()); err != nil {
-		return nil, errors.Join(err, listener.Close())
+	e := &Endpoint{state: cfg.State, server: server, streams: streams, served: make(chan error, 2)}
+	if err := e.announce(calling.Addr(), streaming.Addr()); err != nil {
+		return nil, errors.Join(err, calling.Close(), streaming.Close())
 	}
-	go func() {
-		err := server.Serve(listener)
+	serve := func(serve func(net.Listener) error, l net.Listener) {
+		err := serve(l)
 		if errors.Is(err, grpc.ErrServerStopped) {
 			err = nil // Close came first
 		}
 		if err != nil {
-			log.Error("the endpoint does not accept connections any more", "error", err)
+			log.Error("the endpoint does not accept connections any more", "socket", l.Addr(), "error", err)
 		}
 		e.served <- err
-	}()
-	log.Debug("endpoint open", "socket", path)
+	}
+	go serve(server.Serve, calling)
+	go serve(streams.Serve, streaming)
+	log.Debug("endpoint open", "socket", calling.Addr())
 	return e, nil
 }
 
+// listenPrivately opens a socket. The directory is closed to others already; the
+// mode is for those who move it.
+func listenPrivately(path string) (net.Listener, error) {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the endpoint: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot protect the endpoint: %w", err), l.Close())
+	}
+	return l, nil
+}
+
 // announce writes the reattach information.
-func (e *Endpoint) announce(addr net.Addr) error {
+func (e *Endpoint) announce(addr, streams net.Addr) error {
 	id, err := identify(os.Getpid())
 	if err != nil {
 		return fmt.Errorf("cannot identify this process: %w", err)
@@ -107,6 +128,7 @@ func (e *Endpoint) announce(addr net.Addr) error {
 		ProtocolVersion: shared.ProtocolVersion,
 		Network:         addr.Network(),
 		Address:         addr.String(),
+		Streams:         streams.String(),
 	}, "", "  ")
 	if err != nil {
 		return err
@@ -126,11 +148,12 @@ func (e *Endpoint) Close(ctx context.Context) error {
 		defer close(stopped)
 		e.server.GracefulStop()
 	}()
+	e.streams.Shutdown(ctx)
 	select {
 	case <-stopped:
 	case <-ctx.Done():
 		e.server.Stop()
 		<-stopped
 	}
-	return errors.Join(err, <-e.served)
+	return errors.Join(err, <-e.served, <-e.served)
 }

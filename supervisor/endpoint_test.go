@@ -34,7 +34,7 @@ func serveTest(t *testing.T) string {
 		if err := e.Close(within(t, 20*time.Second)); err != nil {
 			t.Error(err)
 		}
-		for _, path := range []string{filepath.Join(state.Path(), endpointFile), state.work(frontendSocket)} {
+		for _, path := range []string{filepath.Join(state.Path(), endpointFile), state.work(frontendSocket), state.work(streamSocket)} {
 			if _, err := os.Stat(path); !os.IsNotExist(err) {
 				t.Errorf("%s is left behind: %v", path, err)
 			}
@@ -84,6 +84,7 @@ func TestEndpointIsPrivate(t *testing.T) {
 	for path, want := range map[string]os.FileMode{
 		filepath.Join(dir, endpointFile):            0o600,
 		filepath.Join(dir, workDir, frontendSocket): 0o600,
+		filepath.Join(dir, workDir, streamSocket):   0o600,
 		filepath.Join(dir, workDir):                 0o700,
 	} {
 		info, err := os.Stat(path)
@@ -135,7 +136,7 @@ func TestClientsShutdownEndsNobodyElse(t *testing.T) {
 	a := &attachment{rec: rec, closed: make(chan struct{})}
 	client := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  shared.Handshake(),
-		Plugins:          shared.FrontendPlugins(),
+		Plugins:          shared.FrontendPlugins(nil),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Logger:           hclog.NewNullLogger(),
 		GRPCDialOptions:  shared.DialOptions(),

@@ -17,7 +17,7 @@ import (
 func (l *WorkerLauncher) clientConfig(p *workerProcess) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
 		HandshakeConfig:  shared.Handshake(),
-		Plugins:          shared.WorkerPlugins(),
+		Plugins:          shared.WorkerPlugins(p.streams),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		SkipHostEnv:      true,
 		GRPCDialOptions:  shared.DialOptions(),

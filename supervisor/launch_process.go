@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/framed"
 )
 
 // lifelineFD is where a worker finds its lifeline: a pipe that nobody writes to
@@ -51,6 +53,7 @@ type workerProcess struct {
 	log       *os.File
 	logOffset int64
 	client    *plugin.Client
+	streams   *framed.Dialer
 	handshake *handshake
 
 	// Set by start, before connected is closed.
@@ -84,6 +87,7 @@ func newWorkerProcess(l *WorkerLauncher, slotID, dir string, log *os.File, offse
 		slotID:    slotID,
 		dir:       dir,
 		log:       log,
+		streams:   shared.NewStreamDialer(filepath.Join(dir, shared.StreamSocket)),
 		logOffset: offset,
 		handshake: newHandshake(),
 		connected: make(chan struct{}),
@@ -97,14 +101,16 @@ func newWorkerProcess(l *WorkerLauncher, slotID, dir string, log *os.File, offse
 // Worker reaches the worker.
 func (p *workerProcess) Worker() shared.Worker { return p.worker }
 
-// Reachable looks for the worker's socket. The connection that there is goes on
-// without it, but would be the last one.
+// Reachable looks for the worker's sockets. The connections that there are go on
+// without them, but would be the last ones.
 func (p *workerProcess) Reachable() error {
 	if p.socket == "" {
 		return nil
 	}
-	if _, err := os.Lstat(p.socket); errors.Is(err, os.ErrNotExist) {
-		return shared.Errorf(shared.KindUnavailable, "the worker's socket %s is gone", p.socket)
+	for _, path := range []string{p.socket, filepath.Join(p.dir, shared.StreamSocket)} {
+		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+			return shared.Errorf(shared.KindUnavailable, "the worker's socket %s is gone", path)
+		}
 	}
 	return nil
 }
@@ -286,6 +292,7 @@ func (p *workerProcess) watch(cmd *exec.Cmd) {
 	<-p.pumped
 	_ = p.stdout.Close()
 	<-p.connected
+	p.streams.Close()
 	p.endPolitely() // there is nobody to be polite to, but go-plugin clears up then
 	<-p.polite
 	tail, crash := readLogTail(p.log.Name(), p.logOffset)

@@ -109,7 +109,7 @@ func TestKilledSupervisorLeavesNoWorker(t *testing.T) {
 	// Killed processes leave sockets and records; the next supervisor does not.
 	state := openTestStateDir(t, s.dir)
 	found, err := state.Reap(t.Context())
-	if err != nil || len(found) != len(s.workers)+2 {
+	if err != nil || len(found) != len(s.workers)+3 {
 		t.Errorf("reaped %+v, %v", found, err)
 	}
 	left, err := os.ReadDir(state.work())

@@ -20,7 +20,9 @@ func (o *owner) logChange(before slotState, ev event) {
 		if before.status.Ready() && after.status.Ready() {
 			level = hclog.Debug
 		}
-		o.line(level, ev, "slot changed", "from", before.status, "to", after.status)
+		if level != hclog.Debug || o.log.IsDebug() { // the words are not free, and every request comes here
+			o.line(level, ev, "slot changed", "from", before.status, "to", after.status)
+		}
 	}
 	if before.claim != claimOpen && after.claim == claimOpen {
 		o.line(hclog.Info, ev, "slot needs room", "host_bytes", o.need.host, "device_bytes", o.need.device, "urgent", after.urgent())
@@ -39,9 +41,6 @@ func (o *owner) logChange(before slotState, ev event) {
 
 // line writes one line of a kind that machines can tell apart by its message.
 func (o *owner) line(level hclog.Level, ev event, message string, args ...any) {
-	if o.log.GetLevel() > level && o.log.GetLevel() != hclog.NoLevel {
-		return
-	}
 	name := strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", ev), "supervisor.ev"))
 	identity := ""
 	if o.identity.Complete() {

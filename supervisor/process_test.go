@@ -90,7 +90,9 @@ func runTestWorker(slotID string) {
 			os.Exit(0)
 		}()
 	}
-	shared.ServeWorker(&testWorker{mode: mode, slotID: slotID}, hclog.NewNullLogger())
+	if err := shared.ServeWorker(&testWorker{mode: mode, slotID: slotID}, hclog.NewNullLogger()); err != nil {
+		panic(err)
+	}
 	if mode == "deaf" {
 		select {}
 	}

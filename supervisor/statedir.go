@@ -26,8 +26,9 @@ const (
 	logDir         = "logs"
 	slotDir        = "slots" // what workers keep, a folder each
 	workDir        = "w"
-	frontendSocket = "frontend.sock" // in workDir
-	recordFile     = "proc.json"     // in the directory of a worker, in workDir
+	frontendSocket = "frontend.sock" // in workDir, and the next one, too
+	streamSocket   = "streams.sock"
+	recordFile     = "proc.json" // in the directory of a worker, in workDir
 )
 
 // socketReserve is what a worker's socket path needs beyond the state directory:
