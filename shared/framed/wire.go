@@ -59,7 +59,8 @@ func (w *wire) write(kind byte, method string, m proto.Message) error {
 	if size := proto.Size(m); size > w.limit {
 		return status.Errorf(codes.ResourceExhausted, "a message of %d bytes is longer than the %d that are allowed", size, w.limit)
 	}
-	b := append(w.out[:0], kind, 0, 0, 0, 0)
+	b := w.out[:0]
+	b = append(b, kind, 0, 0, 0, 0)
 	if kind == kindCall {
 		b = append(b, byte(len(method)))
 		b = append(b, method...)
