@@ -3,20 +3,23 @@ package shared
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-plugin"
 	"go.uber.org/goleak"
+
+	"github.com/firstframe/firstframe/internal/leak"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
+	os.Exit(leak.Main(m,
 		// go-plugin's broker of a test server has no stop of its own.
 		goleak.IgnoreAnyFunction("github.com/hashicorp/go-plugin.(*GRPCBroker).Run"),
 		goleak.IgnoreAnyFunction("github.com/hashicorp/go-plugin.(*gRPCBrokerServer).Recv"),
 		goleak.IgnoreAnyFunction("github.com/hashicorp/go-plugin.(*gRPCBrokerClientImpl).Recv"),
-	)
+	))
 }
 
 type generateFunc func(context.Context, GenerateRequest, func(Chunk) error) (Result, error)

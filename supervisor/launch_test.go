@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/firstframe/firstframe/internal/leak"
 	"github.com/firstframe/firstframe/shared"
 )
 
@@ -46,7 +47,7 @@ func newTestLauncher(t *testing.T, change ...func(*LauncherConfig)) *WorkerLaunc
 		if err := state.Close(); err != nil {
 			t.Error(err)
 		}
-		goleak.VerifyNone(t, before)
+		leak.None(t, before)
 	})
 	return l
 }
