@@ -30,7 +30,8 @@ func newTestLauncher(t *testing.T, change ...func(*LauncherConfig)) *WorkerLaunc
 	}
 	cfg := LauncherConfig{
 		Args: []string{asWorker}, State: state, Env: []string{quickExit},
-		StopGrace: 20 * time.Second, // on a busy machine a good worker may take some of it
+		// On a busy machine a good worker may take some of these.
+		StartTimeout: 2 * time.Minute, StopGrace: 20 * time.Second,
 	}
 	for _, f := range change {
 		f(&cfg)
