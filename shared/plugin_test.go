@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,17 +12,18 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"go.uber.org/goleak"
 
+	"github.com/firstframe/firstframe/internal/leak"
 	pb "github.com/firstframe/firstframe/shared/firstframepb"
 	"github.com/firstframe/firstframe/shared/framed"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
+	os.Exit(leak.Main(m,
 		// go-plugin's broker of a test server has no stop of its own.
 		goleak.IgnoreAnyFunction("github.com/hashicorp/go-plugin.(*GRPCBroker).Run"),
 		goleak.IgnoreAnyFunction("github.com/hashicorp/go-plugin.(*gRPCBrokerServer).Recv"),
 		goleak.IgnoreAnyFunction("github.com/hashicorp/go-plugin.(*gRPCBrokerClientImpl).Recv"),
-	)
+	))
 }
 
 type generateFunc func(context.Context, GenerateRequest, func(Chunk) error) (Result, error)

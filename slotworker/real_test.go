@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +50,45 @@ const (
 	realChunk  = 64
 )
 
+// stepped is an engine that calls before ahead of each of its steps.
+type stepped struct {
+	slotworker.Engine
+	before atomic.Pointer[func()]
+}
+
+type steppedModel struct {
+	slotworker.Model
+	engine *stepped
+}
+
+type steppedContext struct {
+	slotworker.Context
+	engine *stepped
+}
+
+func (e *stepped) Load(req slotworker.LoadRequest) (slotworker.Model, error) {
+	m, err := e.Engine.Load(req)
+	return steppedModel{m, e}, err
+}
+
+func (m steppedModel) NewContext(cfg slotworker.ContextConfig) (slotworker.Context, error) {
+	c, err := m.Model.NewContext(cfg)
+	return steppedContext{c, m.engine}, err
+}
+
+func (c steppedContext) Decode(rows []slotworker.Row) error {
+	if before := c.engine.before.Load(); before != nil {
+		(*before)()
+	}
+	return c.Context.Decode(rows)
+}
+
 func newRealSlot(t testing.TB, precision string, transfer shared.Transfer) *realSlot {
+	t.Helper()
+	return newRealSlotOn(t, engine(t), precision, transfer)
+}
+
+func newRealSlotOn(t testing.TB, e slotworker.Engine, precision string, transfer shared.Transfer) *realSlot {
 	t.Helper()
 	s := &realSlot{t: t, stateDir: t.TempDir(), spec: shared.SlotSpec{
 		SlotID: "story", Model: "storyteller", ModelPath: filepath.Join("..", "testdata", "models", "storyteller-"+precision+".gguf"),
@@ -57,7 +96,6 @@ func newRealSlot(t testing.TB, precision string, transfer shared.Transfer) *real
 		PrefillChunk: realChunk, Threads: 1,
 	}}
 	s.expected = declared(t, s.spec)
-	e := engine(t)
 	w, err := slotworker.New(slotworker.Config{
 		Engine:   func() (slotworker.Engine, error) { return e, nil },
 		StateDir: s.stateDir,
@@ -342,18 +380,22 @@ func TestRealPhasesFitIntoTheWait(t *testing.T) {
 }
 
 func TestRealCancelBetweenSteps(t *testing.T) {
-	s := newRealSlot(t, "q8_0", shared.TransferMmap)
+	e := &stepped{Engine: engine(t)}
+	s := newRealSlotOn(t, e, "q8_0", shared.TransferMmap)
 	s.prepare()
 	want := s.generate(shared.GenerateRequest{Prompt: "The crow asked: what is a slot?", MaxTokens: 20})
 	for cancelAt := range 5 {
 		ctx, cancel := context.WithCancel(t.Context())
-		chunks := 0
-		_, err := s.Generate(ctx, shared.GenerateRequest{Identity: s.expected, Prompt: "Once upon a time", IgnoreEOS: true}, func(shared.Chunk) error {
-			if chunks++; chunks > cancelAt {
+		steps := 0
+		// Not when a chunk comes: a caller that lags gets all of them at the end.
+		before := func() {
+			if steps++; steps > cancelAt+1 {
 				cancel()
 			}
-			return nil
-		})
+		}
+		e.before.Store(&before)
+		_, err := s.Generate(ctx, shared.GenerateRequest{Identity: s.expected, Prompt: "Once upon a time", IgnoreEOS: true}, func(shared.Chunk) error { return nil })
+		e.before.Store(nil)
 		cancel()
 		if shared.KindOf(err) != shared.KindCancelled {
 			t.Errorf("got %v", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"go.uber.org/goleak"
 
+	"github.com/firstframe/firstframe/internal/leak"
 	"github.com/firstframe/firstframe/shared"
 )
 
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	}
 	// The plugin client asks once a second whether a process is still there, and is
 	// not to be hurried.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/hashicorp/go-plugin/internal/cmdrunner.pidWait"))
+	os.Exit(leak.Main(m, goleak.IgnoreTopFunction("github.com/hashicorp/go-plugin/internal/cmdrunner.pidWait")))
 }
 
 // noise is more than any pipe holds, without a newline.

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"go.uber.org/goleak"
 
+	"github.com/firstframe/firstframe/internal/leak"
 	"github.com/firstframe/firstframe/shared"
 )
 
@@ -42,7 +43,7 @@ func serveTest(t *testing.T) string {
 		if err := state.Close(); err != nil {
 			t.Error(err)
 		}
-		goleak.VerifyNone(t, before)
+		leak.None(t, before)
 	})
 	return state.Path()
 }

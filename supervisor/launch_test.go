@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/firstframe/firstframe/internal/leak"
 	"github.com/firstframe/firstframe/shared"
 )
 
@@ -27,7 +28,11 @@ func newTestLauncher(t *testing.T, change ...func(*LauncherConfig)) *WorkerLaunc
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := LauncherConfig{Args: []string{asWorker}, State: state, Env: []string{quickExit}}
+	cfg := LauncherConfig{
+		Args: []string{asWorker}, State: state, Env: []string{quickExit},
+		// On a busy machine a good worker may take some of these.
+		StartTimeout: 2 * time.Minute, StopGrace: 20 * time.Second,
+	}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -46,10 +51,13 @@ func newTestLauncher(t *testing.T, change ...func(*LauncherConfig)) *WorkerLaunc
 		if err := state.Close(); err != nil {
 			t.Error(err)
 		}
-		goleak.VerifyNone(t, before)
+		leak.None(t, before)
 	})
 	return l
 }
+
+// impatient gives workers that will not end little time to.
+func impatient(c *LauncherConfig) { c.StopGrace = 100 * time.Millisecond }
 
 func launch(t *testing.T, l *WorkerLauncher, slotID string) *workerProcess {
 	t.Helper()
@@ -113,7 +121,7 @@ func TestLaunchAndStop(t *testing.T) {
 	if rec := readRecord(p.dir); rec.processID != id || rec.SlotID != "ok/1" {
 		t.Errorf("recorded %+v of %+v", rec, id)
 	}
-	p.Stop(within(t, 20*time.Second), time.Second)
+	p.Stop(within(t, 20*time.Second), 20*time.Second)
 	if exit := awaitDone(t, p); exit.Code != 0 || exit.Signal != "" || !slices.Contains(exit.LogTail, "drained") {
 		t.Errorf("got %+v, want a clean exit after a drain", exit)
 	}
@@ -295,7 +303,7 @@ func TestKilledWorker(t *testing.T) {
 }
 
 func TestWorkerThatDoesNotExitIsKilled(t *testing.T) {
-	p := launch(t, newTestLauncher(t), "deaf")
+	p := launch(t, newTestLauncher(t, impatient), "deaf")
 	p.Stop(within(t, 20*time.Second), time.Second)
 	if exit := awaitDone(t, p); exit.Signal != "killed" {
 		t.Errorf("got %+v", exit)

@@ -45,6 +45,7 @@ func (b *bank) settle() {
 			b.need(b.wants[v.slotID].slotID != "", "refused what nobody claimed")
 			b.need(strings.Contains(v.refused.Message, "short") || strings.Contains(v.refused.Message, "waits"), "a refusal says %q", v.refused.Message)
 			delete(b.wants, v.slotID)
+			b.rest(v.slotID)
 		case v.reclaim:
 			b.need(!b.pinned[v.slotID], "a pinned slot was asked")
 			b.need(!b.busy[v.slotID], "a busy slot was asked")
@@ -58,6 +59,14 @@ func (b *bank) settle() {
 	for budget, limit := range b.l.limits {
 		b.need(b.l.held(budget) <= limit, "%s holds %d of %d", budget, b.l.held(budget), limit)
 	}
+}
+
+// rest is a slot that wants no more than the host buffer that it may have.
+func (b *bank) rest(id string) {
+	a := b.l.accounts[id]
+	h := a.holding
+	h.keeps, h.grants = h.held.host > 0, a.grants
+	b.l.say(id, h)
 }
 
 func (b *bank) need(ok bool, format string, args ...any) {
@@ -143,6 +152,7 @@ func TestLedgerHoldsItsBudgets(t *testing.T) {
 				if open {
 					b.need(b.l.drop(id), "an open claim is not in the queue")
 					delete(b.wants, id)
+					b.rest(id)
 					b.settle()
 				}
 			case "time":

@@ -4,10 +4,10 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/firstframe/firstframe/internal/leak"
 )
 
 func TestMain(m *testing.M) {
 	runAsTestProcess(os.Args)
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Main(m))
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/firstframe/firstframe/internal/leak"
 )
 
 // built is the program as it is shipped, built once for all tests that need it.
@@ -20,14 +20,13 @@ var built struct {
 }
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if built.dir != "" {
-			if err := os.RemoveAll(built.dir); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-			}
+	code := leak.Main(m)
+	if built.dir != "" {
+		if err := os.RemoveAll(built.dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 		}
-		os.Exit(code)
-	}))
+	}
+	os.Exit(code)
 }
 
 // program is the folder that has the built program in it.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -56,6 +57,7 @@ func TestScripts(t *testing.T) {
 			"stop":      stopCommand,
 			"code":      codeCommand,
 			"json":      jsonCommand,
+			"until":     untilCommand,
 			"additive":  additiveCommand,
 			"interrupt": interruptCommand,
 		},
@@ -164,23 +166,7 @@ func jsonCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: json PATH [VALUE]")
 	}
-	var value any
-	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &value))
-	for part := range strings.SplitSeq(args[0], ".") {
-		switch v := value.(type) {
-		case map[string]any:
-			value = v[part]
-		case []any:
-			i, err := strconv.Atoi(part)
-			ts.Check(err)
-			if i >= len(v) {
-				ts.Fatalf("%s: there are only %d", args[0], len(v))
-			}
-			value = v[i]
-		default:
-			value = nil
-		}
-	}
+	value := printedValue(ts, args[0])
 	text := fmt.Sprint(value)
 	matches := value != nil && text != ""
 	if len(args) == 2 {
@@ -188,6 +174,45 @@ func jsonCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if matches == neg {
 		ts.Fatalf("%s is %q", args[0], text)
+	}
+}
+
+// printedValue looks up a path in the document that the last command printed.
+func printedValue(ts *testscript.TestScript, path string) (value any) {
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &value))
+	for part := range strings.SplitSeq(path, ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[part]
+		case []any:
+			i, err := strconv.Atoi(part)
+			ts.Check(err)
+			if i >= len(v) {
+				ts.Fatalf("%s: there are only %d", path, len(v))
+			}
+			value = v[i]
+		default:
+			value = nil
+		}
+	}
+	return value
+}
+
+// untilCommand runs the program again and again until a value in what it prints is
+// the wanted one, which is about to come: until PATH VALUE ARGS.
+func untilCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: until PATH VALUE ARGS")
+	}
+	for end := time.Now().Add(time.Minute); ; {
+		ts.Check(ts.Exec("firstframe", args[2:]...))
+		value := fmt.Sprint(printedValue(ts, args[0]))
+		switch {
+		case value == args[1]:
+			return
+		case time.Now().After(end):
+			ts.Fatalf("%s stays %q", args[0], value)
+		}
 	}
 }
 

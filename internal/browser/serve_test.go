@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// patience bounds every wait for something that is sure to come; it is no
-// measure of speed.
-const patience = 60 * time.Second
+// patience bounds the whole of a browser's life, in which everything is sure to
+// come; it is no measure of speed.
+const patience = 5 * time.Minute
 
 const config = `
 frontend "http" { listen = "127.0.0.1:0" }
@@ -36,6 +36,7 @@ slot "story" {
     parallel = 4
   }
   pages { disk = "64MiB" }
+  restart { delay = "2s" } # long enough to be seen on a busy machine
 }
 slot "story-f16" {
   model    = model.f16

@@ -10,7 +10,7 @@ import (
 func TestDrill(t *testing.T) {
 	s := serve(t, `
 supervisor {
-  wedge_after = "3s"
+  wedge_after = "6s"
   heartbeat   = "200ms"
 }
 `+twoSlots(t, sha256Q8)+`

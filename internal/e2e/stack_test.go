@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -60,7 +59,7 @@ func attachedBy(t testing.TB, cfg supervisor.Config, workers supervisor.Launcher
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Launcher, cfg.StateDir, cfg.Logger, cfg.DrainTimeout = launcher, state.Path(), hclog.NewNullLogger(), time.Second
+	cfg.Launcher, cfg.StateDir, cfg.Logger = launcher, state.Path(), hclog.NewNullLogger()
 	s, err := supervisor.New(cfg)
 	if err != nil {
 		t.Fatal(err)

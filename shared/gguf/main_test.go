@@ -7,13 +7,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/firstframe/firstframe/internal/leak"
 	"github.com/firstframe/firstframe/shared/gguf"
 	"github.com/firstframe/firstframe/shared/gguf/ggufwrite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 // models is the folder of the real test models.
 const models = "../../testdata/models"

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/firstframe/firstframe/internal/leak"
 )
 
 // childEnv makes the test binary one of several processes that install at once:
@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv(childEnv); spec != "" {
 		os.Exit(child(spec))
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Main(m))
 }
 
 // child installs from a stand-in for npm and prints whether it found the work done.

@@ -7,13 +7,12 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/firstframe/firstframe/internal/leak"
 	"github.com/firstframe/firstframe/slotworker"
 	"github.com/firstframe/firstframe/slotworker/enginelib/enginetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 // opened is the process's one engine.
 var opened struct {

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/firstframe/firstframe/internal/leak"
 )
 
 // TestMain also serves as the process that a crash test starts and kills.
@@ -12,5 +12,5 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDirEnv); dir != "" {
 		storeUntilKilled(dir)
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Main(m))
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/firstframe/firstframe/shared"
@@ -189,8 +190,18 @@ func TestHostileBodies(t *testing.T) {
 	c.do("GET", "/v1/embeddings", "").wantError(t, 405, "method_not_allowed", "")
 }
 
-// endless is a body that never stops by itself.
-type endless struct{ left int }
+// endless is a body that never stops by itself. The transport may go on reading it
+// after there is an answer, and closes it when it does no more.
+type endless struct {
+	left   int
+	closed chan struct{}
+	close  sync.Once
+}
+
+func (e *endless) Close() error {
+	e.close.Do(func() { close(e.closed) })
+	return nil
+}
 
 func (e *endless) Read(p []byte) (int, error) {
 	if e.left == 0 {
@@ -206,8 +217,8 @@ func (e *endless) Read(p []byte) (int, error) {
 
 func TestHugeBody(t *testing.T) {
 	c := start(t, Config{}, &fake{})
-	body := &endless{left: 100 << 20}
-	req, err := http.NewRequestWithContext(t.Context(), "POST", c.url+"/v1/chat/completions", io.NopCloser(body))
+	body := &endless{left: 100 << 20, closed: make(chan struct{})}
+	req, err := http.NewRequestWithContext(t.Context(), "POST", c.url+"/v1/chat/completions", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,6 +231,7 @@ func TestHugeBody(t *testing.T) {
 			t.Errorf("status %d", resp.StatusCode)
 		}
 	}
+	<-body.closed
 	if body.left < 80<<20 {
 		t.Errorf("the server read on: %d bytes left", body.left)
 	}
