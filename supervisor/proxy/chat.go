@@ -69,6 +69,8 @@ type chatMessage struct {
 	Refusal    *string     `json:"refusal"`
 	ToolCalls  []callJSON  `json:"tool_calls"`
 	ToolCallID string      `json:"tool_call_id"`
+
+	ReasoningContent string `json:"reasoning_content"`
 }
 
 // messageText is a string or a list of text parts.
@@ -122,6 +124,9 @@ func (r *chatRequest) check() error {
 		case "":
 			return badRequest("missing_parameter", fmt.Sprintf("messages.%d.role", i), "message %d has no role", i)
 		case "system", "developer", "user", "assistant":
+			if m.ReasoningContent != "" && m.Role != "assistant" {
+				return badRequest("invalid_value", "messages", "messages of role %q do not reason", m.Role)
+			}
 			if m.ToolCallID != "" || len(m.ToolCalls) > 0 && m.Role != "assistant" {
 				return badRequest("invalid_value", "messages", "messages of role %q call no tools and answer none", m.Role)
 			}
@@ -174,7 +179,7 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 			return shared.GenerateRequest{}, err
 		}
 		req.Messages = append(req.Messages, shared.Message{
-			Role: role, Content: string(m.Content), ToolCalls: calls, ToolCallID: m.ToolCallID,
+			Role: role, Content: string(m.Content), ToolCalls: calls, ToolCallID: m.ToolCallID, Reasoning: m.ReasoningContent,
 		})
 	}
 	return req, nil
@@ -199,5 +204,9 @@ func (s sampling) common(model, limitName string, limit *int) (shared.GenerateRe
 }
 
 func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) {
-	s.complete(w, r, &chatRequest{}, chatShape{})
+	s.complete(w, r, &chatRequest{})
 }
+
+func (r *chatRequest) operation() string { return "chat" }
+
+func (r *chatRequest) form(h answerHead) form { return newChoicesForm(chatShape{}, h, r.usage()) }

@@ -153,6 +153,12 @@ func retryAfter(err error) time.Duration {
 	return defaultRetryAfter
 }
 
+// refuse answers a request that has not been answered yet in the form of the API
+// that it is for, and gives the status.
+func refuse(w http.ResponseWriter, _ *http.Request, err error) int {
+	return writeError(w, err)
+}
+
 // writeError answers a request that has not been answered yet, and gives the status.
 func writeError(w http.ResponseWriter, err error) int {
 	status, body := describe(err)
