@@ -129,11 +129,11 @@ func (s *sequence) result(finish string) shared.Result {
 		Usage: shared.Usage{
 			PromptTokens: len(s.req.prompt), CachedTokens: s.req.cached, CompletionTokens: s.answer, ReasoningTokens: s.req.thought,
 		},
-		Phases:       st.phases(),
-		SlotHit:      true,
-		Prompt:       st.prefilled.Sub(st.lookedUp),
-		Predicted:    st.ended.Sub(st.prefilled),
-		MissReason:   s.req.missReason,
+		Phases:     st.phases(),
+		SlotHit:    true,
+		Prompt:     st.prefilled.Sub(st.lookedUp),
+		Predicted:  st.ended.Sub(st.prefilled),
+		MissReason: s.req.missReason,
 
 		DivergedAtToken: s.req.divergedAt,
 		StopString:      s.text.stoppedBy,

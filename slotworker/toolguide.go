@@ -28,7 +28,7 @@ type toolGuide struct {
 	piece  func(int32) []byte
 	think  thinkSplitter // in what is thought no call begins
 	text   string        // so far that may become a call
-	free   bool   // no call can come any more
+	free   bool          // no call can come any more
 	active *gbnf.Guide
 	mask   []uint64
 	err    error

@@ -160,7 +160,11 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 	if err != nil {
 		return shared.GenerateRequest{}, err
 	}
-	if err := constrain(&req, r.Grammar, r.ResponseFormat); err != nil {
+	demanded, err := r.ResponseFormat.grammar()
+	if err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	if err := constrain(&req, r.Grammar, demanded); err != nil {
 		return shared.GenerateRequest{}, err
 	}
 	if err := r.setTools(&req); err != nil {

@@ -46,7 +46,7 @@ func (r *completionRequest) toShared() (shared.GenerateRequest, error) {
 	if r.MaxTokens == nil {
 		req.MaxTokens = defaultCompletionTokens
 	}
-	if err := constrain(&req, r.Grammar, nil); err != nil {
+	if err := constrain(&req, r.Grammar, ""); err != nil {
 		return shared.GenerateRequest{}, err
 	}
 	if r.Logprobs != nil {

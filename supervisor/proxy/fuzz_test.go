@@ -63,6 +63,29 @@ func FuzzDecodeCompletion(f *testing.F) {
 	})
 }
 
+func FuzzDecodeResponses(f *testing.F) {
+	for _, seed := range []string{askResponse, `{"model":"m","input":[{"type":"reasoning","content":[]},{"role":"assistant","content":[{"type":"output_text","text":"x"}]}]}`,
+		`{"model":"m","input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"}]}`,
+		`{"model":"m","input":"x","text":{"format":{"type":"json_object"}},"tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"f"}}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var body responsesRequest
+		if err := decodeJSON(data, &body); err != nil {
+			fuzzDecode(t, err)
+			return
+		}
+		req, err := body.toShared()
+		fuzzDecode(t, err)
+		if err == nil && (len(req.Messages) == 0 || req.Prompt != "") {
+			t.Fatalf("%+v", req)
+		}
+		if _, err := json.Marshal(body.echo()); err != nil {
+			t.Fatalf("cannot be echoed: %v", err)
+		}
+	})
+}
+
 func FuzzDecodeEmbeddings(f *testing.F) {
 	for _, seed := range []string{`{"model":"m","input":"x"}`, `{"model":"m","input":["x",""]}`, `{"model":"m","input":[[1],[2,3]]}`,
 		`{"model":"m","input":[1.5]}`, `{"model":"m","input":[1],"encoding_format":"base64","dimensions":1}`} {
