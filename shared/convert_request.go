@@ -85,6 +85,7 @@ func toGenerate(r GenerateRequest) *pb.GenerateRequest {
 		ToolChoice:   r.ToolChoice,
 		OnlyTool:     r.OnlyTool,
 		OneToolCall:  r.OneToolCall,
+		NoThinking:   r.NoThinking,
 	}
 }
 
@@ -109,6 +110,7 @@ func fromGenerate(m *pb.GenerateRequest) GenerateRequest {
 		ToolChoice:   m.GetToolChoice(),
 		OnlyTool:     m.GetOnlyTool(),
 		OneToolCall:  m.GetOneToolCall(),
+		NoThinking:   m.GetNoThinking(),
 	}
 }
 
@@ -214,6 +216,7 @@ func toTokenize(r TokenizeRequest) *pb.TokenizeRequest {
 		ParseSpecial: r.ParseSpecial,
 		Messages:     toMessages(r.Messages),
 		Tools:        toTools(r.Tools),
+		NoThinking:   r.NoThinking,
 	}
 }
 
@@ -226,6 +229,7 @@ func fromTokenize(m *pb.TokenizeRequest) TokenizeRequest {
 		ParseSpecial: m.GetParseSpecial(),
 		Messages:     fromMessages(m.GetMessages()),
 		Tools:        fromTools(m.GetTools()),
+		NoThinking:   m.GetNoThinking(),
 	}
 }
 

@@ -60,6 +60,7 @@ type TokenizeRequest struct {
 	ParseSpecial bool
 	Messages     []Message
 	Tools        []Tool
+	NoThinking   bool
 }
 
 // DetokenizeRequest turns token ids into text.

@@ -316,6 +316,8 @@ type GenerateRequest struct {
 	ToolChoice  string
 	OnlyTool    string
 	OneToolCall bool
+	// NoThinking asks a chat template that knows a way to keep the model from thinking.
+	NoThinking bool
 }
 
 // MaxTopLogprobs is the most alternatives that a request may ask for.

@@ -63,7 +63,9 @@ func (r *resident) tokens(ctx context.Context, req shared.GenerateRequest) ([]in
 		}
 		return req.PromptTokens, nil
 	case len(req.Messages) > 0:
-		text, err := r.template.render(ctx, templateInput{messages: req.Messages, tools: req.Tools, addGenerationPrompt: true})
+		text, err := r.template.render(ctx, templateInput{
+			messages: req.Messages, tools: req.Tools, addGenerationPrompt: true, noThinking: req.NoThinking,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +112,7 @@ func (r *resident) anyTokens(ctx context.Context, req shared.TokenizeRequest) ([
 			return nil, err
 		}
 	}
-	return r.tokens(ctx, shared.GenerateRequest{Messages: req.Messages, Tools: req.Tools})
+	return r.tokens(ctx, shared.GenerateRequest{Messages: req.Messages, Tools: req.Tools, NoThinking: req.NoThinking})
 }
 
 // Tokenize turns text, or a chat, into token ids.

@@ -178,4 +178,10 @@ func TestTemplatesReadThoughts(t *testing.T) {
 	if want := "<|assistant|><think>hm</think>Yes.<|user|>No.<|assistant|>"; err != nil || text != want {
 		t.Errorf("%q, %v", text, err)
 	}
+	template := parseTemplate(`{{ enable_thinking is defined and enable_thinking is false }}`, templateTokens{})
+	for off, want := range map[bool]string{true: "True", false: "False"} {
+		if text, err := template.render(t.Context(), templateInput{noThinking: off}); err != nil || text != want {
+			t.Errorf("thinking off is %v: %q, %v", off, text, err)
+		}
+	}
 }

@@ -1757,6 +1757,7 @@ type GenerateRequest struct {
 	ToolChoice    string                 `protobuf:"bytes,17,opt,name=tool_choice,json=toolChoice,proto3" json:"tool_choice,omitempty"`
 	OnlyTool      string                 `protobuf:"bytes,18,opt,name=only_tool,json=onlyTool,proto3" json:"only_tool,omitempty"`
 	OneToolCall   bool                   `protobuf:"varint,19,opt,name=one_tool_call,json=oneToolCall,proto3" json:"one_tool_call,omitempty"`
+	NoThinking    bool                   `protobuf:"varint,20,opt,name=no_thinking,json=noThinking,proto3" json:"no_thinking,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1920,6 +1921,13 @@ func (x *GenerateRequest) GetOnlyTool() string {
 func (x *GenerateRequest) GetOneToolCall() bool {
 	if x != nil {
 		return x.OneToolCall
+	}
+	return false
+}
+
+func (x *GenerateRequest) GetNoThinking() bool {
+	if x != nil {
+		return x.NoThinking
 	}
 	return false
 }
@@ -2639,6 +2647,7 @@ type TokenizeRequest struct {
 	// A chat in place of the text.
 	Messages      []*Message `protobuf:"bytes,6,rep,name=messages,proto3" json:"messages,omitempty"`
 	Tools         []*Tool    `protobuf:"bytes,7,rep,name=tools,proto3" json:"tools,omitempty"`
+	NoThinking    bool       `protobuf:"varint,8,opt,name=no_thinking,json=noThinking,proto3" json:"no_thinking,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2720,6 +2729,13 @@ func (x *TokenizeRequest) GetTools() []*Tool {
 		return x.Tools
 	}
 	return nil
+}
+
+func (x *TokenizeRequest) GetNoThinking() bool {
+	if x != nil {
+		return x.NoThinking
+	}
+	return false
 }
 
 type TokenizeResult struct {
@@ -5473,7 +5489,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x11frequency_penalty\x18\t \x01(\x02R\x10frequencyPenalty\x127\n" +
 	"\n" +
 	"logit_bias\x18\n" +
-	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\xbb\x05\n" +
+	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\xdc\x05\n" +
 	"\x0fGenerateRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12<\n" +
@@ -5499,7 +5515,9 @@ const file_firstframe_proto_rawDesc = "" +
 	"\vtool_choice\x18\x11 \x01(\tR\n" +
 	"toolChoice\x12\x1b\n" +
 	"\tonly_tool\x18\x12 \x01(\tR\bonlyTool\x12\"\n" +
-	"\rone_tool_call\x18\x13 \x01(\bR\voneToolCall\"\xb6\x02\n" +
+	"\rone_tool_call\x18\x13 \x01(\bR\voneToolCall\x12\x1f\n" +
+	"\vno_thinking\x18\x14 \x01(\bR\n" +
+	"noThinking\"\xb6\x02\n" +
 	"\x06Phases\x12\x19\n" +
 	"\broute_ns\x18\x01 \x01(\x03R\arouteNs\x12\x19\n" +
 	"\bqueue_ns\x18\x02 \x01(\x03R\aqueueNs\x12,\n" +
@@ -5566,7 +5584,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\rGenerateReply\x12,\n" +
 	"\x05chunk\x18\x01 \x01(\v2\x14.firstframe.v1.ChunkH\x00R\x05chunk\x12/\n" +
 	"\x06result\x18\x02 \x01(\v2\x15.firstframe.v1.ResultH\x00R\x06resultB\x06\n" +
-	"\x04item\"\xbd\x02\n" +
+	"\x04item\"\xde\x02\n" +
 	"\x0fTokenizeRequest\x12<\n" +
 	"\vrequirement\x18\x01 \x01(\v2\x1a.firstframe.v1.RequirementR\vrequirement\x123\n" +
 	"\bidentity\x18\x02 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x12\x12\n" +
@@ -5575,7 +5593,9 @@ const file_firstframe_proto_rawDesc = "" +
 	"addSpecial\x12#\n" +
 	"\rparse_special\x18\x05 \x01(\bR\fparseSpecial\x122\n" +
 	"\bmessages\x18\x06 \x03(\v2\x16.firstframe.v1.MessageR\bmessages\x12)\n" +
-	"\x05tools\x18\a \x03(\v2\x13.firstframe.v1.ToolR\x05tools\"(\n" +
+	"\x05tools\x18\a \x03(\v2\x13.firstframe.v1.ToolR\x05tools\x12\x1f\n" +
+	"\vno_thinking\x18\b \x01(\bR\n" +
+	"noThinking\"(\n" +
 	"\x0eTokenizeResult\x12\x16\n" +
 	"\x06tokens\x18\x01 \x03(\x05R\x06tokens\"\x9e\x01\n" +
 	"\x11DetokenizeRequest\x12<\n" +

@@ -160,6 +160,7 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 	if err != nil {
 		return shared.GenerateRequest{}, err
 	}
+	req.NoThinking = noThinking(r.ReasoningEffort)
 	demanded, err := r.ResponseFormat.grammar()
 	if err != nil {
 		return shared.GenerateRequest{}, err
@@ -191,7 +192,7 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 
 // common fills in what chat and text completion share.
 func (s sampling) common(model, limitName string, limit *int) (shared.GenerateRequest, error) {
-	if err := s.Stop.check(); err != nil {
+	if err := s.Stop.check("stop"); err != nil {
 		return shared.GenerateRequest{}, err
 	}
 	chosen, err := s.toShared()

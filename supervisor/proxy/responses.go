@@ -130,6 +130,7 @@ func (r *responsesRequest) toShared() (shared.GenerateRequest, error) {
 	if err != nil {
 		return req, err
 	}
+	req.NoThinking = noThinking(r.Reasoning.Effort)
 	if r.Instructions != nil && *r.Instructions != "" {
 		req.Messages = []shared.Message{{Role: "system", Content: *r.Instructions}}
 	}
