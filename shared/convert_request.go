@@ -11,6 +11,7 @@ func toMessages(in []Message) []*pb.Message {
 	for _, m := range in {
 		out = append(out, &pb.Message{
 			Role: m.Role, Content: m.Content, ToolCalls: toToolCalls(m.ToolCalls), ToolCallId: m.ToolCallID,
+			Reasoning: m.Reasoning,
 		})
 	}
 	return out
@@ -21,6 +22,7 @@ func fromMessages(in []*pb.Message) []Message {
 	for _, m := range in {
 		out = append(out, Message{
 			Role: m.GetRole(), Content: m.GetContent(), ToolCalls: fromToolCalls(m.GetToolCalls()), ToolCallID: m.GetToolCallId(),
+			Reasoning: m.GetReasoning(),
 		})
 	}
 	return out
@@ -83,6 +85,7 @@ func toGenerate(r GenerateRequest) *pb.GenerateRequest {
 		ToolChoice:   r.ToolChoice,
 		OnlyTool:     r.OnlyTool,
 		OneToolCall:  r.OneToolCall,
+		NoThinking:   r.NoThinking,
 	}
 }
 
@@ -107,11 +110,18 @@ func fromGenerate(m *pb.GenerateRequest) GenerateRequest {
 		ToolChoice:   m.GetToolChoice(),
 		OnlyTool:     m.GetOnlyTool(),
 		OneToolCall:  m.GetOneToolCall(),
+		NoThinking:   m.GetNoThinking(),
 	}
 }
 
 func toChunk(c Chunk) *pb.Chunk {
-	m := &pb.Chunk{SlotId: c.SlotID, Text: c.Text, Tokens: c.Tokens, Logprobs: toLogprobs(c.Logprobs), ToolCalls: toToolCalls(c.ToolCalls)}
+	m := &pb.Chunk{
+		SlotId: c.SlotID, Text: c.Text, Tokens: c.Tokens, Logprobs: toLogprobs(c.Logprobs), ToolCalls: toToolCalls(c.ToolCalls),
+		Reasoning: c.Reasoning,
+	}
+	if c.Usage != nil {
+		m.Usage = toUsage(*c.Usage)
+	}
 	if c.Phases != nil {
 		m.Phases = toPhases(*c.Phases)
 	}
@@ -124,7 +134,11 @@ func toChunk(c Chunk) *pb.Chunk {
 func fromChunk(m *pb.Chunk) Chunk {
 	c := Chunk{
 		SlotID: m.GetSlotId(), Text: m.GetText(), Tokens: m.GetTokens(),
-		Logprobs: fromLogprobs(m.GetLogprobs()), ToolCalls: fromToolCalls(m.GetToolCalls()),
+		Logprobs: fromLogprobs(m.GetLogprobs()), ToolCalls: fromToolCalls(m.GetToolCalls()), Reasoning: m.GetReasoning(),
+	}
+	if m.GetUsage() != nil {
+		u := fromUsage(m.GetUsage())
+		c.Usage = &u
 	}
 	if m.GetPhases() != nil {
 		p := fromPhases(m.GetPhases())
@@ -142,6 +156,7 @@ func toUsage(u Usage) *pb.Usage {
 		PromptTokens:     int32(u.PromptTokens),
 		CachedTokens:     int32(u.CachedTokens),
 		CompletionTokens: int32(u.CompletionTokens),
+		ReasoningTokens:  int32(u.ReasoningTokens),
 	}
 }
 
@@ -150,6 +165,7 @@ func fromUsage(m *pb.Usage) Usage {
 		PromptTokens:     int(m.GetPromptTokens()),
 		CachedTokens:     int(m.GetCachedTokens()),
 		CompletionTokens: int(m.GetCompletionTokens()),
+		ReasoningTokens:  int(m.GetReasoningTokens()),
 	}
 }
 
@@ -168,6 +184,7 @@ func toResult(r Result) *pb.Result {
 		MissReason:   r.MissReason,
 
 		DivergedAtToken: int32(r.DivergedAtToken),
+		StopString:      r.StopString,
 	}
 }
 
@@ -186,6 +203,7 @@ func fromResult(m *pb.Result) Result {
 		MissReason:   m.GetMissReason(),
 
 		DivergedAtToken: int(m.GetDivergedAtToken()),
+		StopString:      m.GetStopString(),
 	}
 }
 
@@ -196,6 +214,9 @@ func toTokenize(r TokenizeRequest) *pb.TokenizeRequest {
 		Text:         r.Text,
 		AddSpecial:   r.AddSpecial,
 		ParseSpecial: r.ParseSpecial,
+		Messages:     toMessages(r.Messages),
+		Tools:        toTools(r.Tools),
+		NoThinking:   r.NoThinking,
 	}
 }
 
@@ -206,6 +227,9 @@ func fromTokenize(m *pb.TokenizeRequest) TokenizeRequest {
 		Text:         m.GetText(),
 		AddSpecial:   m.GetAddSpecial(),
 		ParseSpecial: m.GetParseSpecial(),
+		Messages:     fromMessages(m.GetMessages()),
+		Tools:        fromTools(m.GetTools()),
+		NoThinking:   m.GetNoThinking(),
 	}
 }
 

@@ -50,13 +50,17 @@ type ActivateResult struct {
 	CanaryTokens   []int32
 }
 
-// TokenizeRequest turns text into token ids.
+// TokenizeRequest turns text into token ids, or, when it has messages, the chat
+// that they make with the tools, as Generate would.
 type TokenizeRequest struct {
 	Requirement  Requirement
 	Identity     Identity
 	Text         string
 	AddSpecial   bool
 	ParseSpecial bool
+	Messages     []Message
+	Tools        []Tool
+	NoThinking   bool
 }
 
 // DetokenizeRequest turns token ids into text.

@@ -241,6 +241,8 @@ type Message struct {
 	// the one of ToolCallID.
 	ToolCalls  []ToolCall
 	ToolCallID string
+	// Reasoning is what an assistant's turn thought before it said Content.
+	Reasoning string
 }
 
 // Tool is a function that the model may ask to have called.
@@ -314,6 +316,8 @@ type GenerateRequest struct {
 	ToolChoice  string
 	OnlyTool    string
 	OneToolCall bool
+	// NoThinking asks a chat template that knows a way to keep the model from thinking.
+	NoThinking bool
 }
 
 // MaxTopLogprobs is the most alternatives that a request may ask for.
@@ -351,10 +355,14 @@ type Chunk struct {
 	Logprobs []TokenLogprob
 	// ToolCalls are pieces of calls that the model asks for.
 	ToolCalls []ToolCall
+	// Reasoning is text by which the model thinks; what it says is in Text.
+	Reasoning string
+	// Usage comes with Phases and knows the prompt's tokens.
+	Usage *Usage
 }
 
 // HasContent says whether a client gets to see something of the chunk.
-func (c Chunk) HasContent() bool { return c.Text != "" || len(c.ToolCalls) > 0 }
+func (c Chunk) HasContent() bool { return c.Text != "" || c.Reasoning != "" || len(c.ToolCalls) > 0 }
 
 // Finish reasons of a Result.
 const (
@@ -368,6 +376,8 @@ type Usage struct {
 	PromptTokens     int
 	CachedTokens     int
 	CompletionTokens int
+	// ReasoningTokens are those of CompletionTokens by which the model thought.
+	ReasoningTokens int
 }
 
 // Result ends a request that succeeded.
@@ -388,4 +398,6 @@ type Result struct {
 	// DivergedAtToken is the first token in which the prompt differs from the known
 	// prompt that shares most tokens with it, 0 when there is none.
 	DivergedAtToken int
+	// StopString is the one of the request's stop strings that ended the answer.
+	StopString string
 }

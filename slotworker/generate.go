@@ -89,7 +89,8 @@ func (r *resident) generate(ctx context.Context, req shared.GenerateRequest, arr
 	if q.prompt, err = r.promptTokens(ctx, req); err != nil {
 		return shared.Result{}, err
 	}
-	if q.grammar, err = r.guide(req); err != nil {
+	think := r.thinks(req, q.prompt)
+	if q.grammar, err = r.guide(req, think); err != nil {
 		return shared.Result{}, err
 	}
 	if q.sampler, err = r.model.NewSampler(req.Sampling, q.prompt); err != nil {
@@ -97,11 +98,16 @@ func (r *resident) generate(ctx context.Context, req shared.GenerateRequest, arr
 	}
 	r.scheduler.fetchPages(ctx, q)
 	q.stamps.prepared = time.Now()
-	if len(req.Tools) > 0 {
-		q.piece = r.piece
-		return r.awaitCalls(q, emit)
+	parser := r.parser(req, think)
+	if parser == nil {
+		return r.await(q, emit)
 	}
-	return r.await(q, emit)
+	q.piece = r.piece
+	if think != nil {
+		counting := *think
+		q.think = &counting
+	}
+	return r.awaitParsed(q, parser, emit)
 }
 
 // await submits a request and emits its chunks until it ends.
@@ -138,9 +144,8 @@ func (r *resident) await(q *request, emit func(shared.Chunk) error) (shared.Resu
 	}
 }
 
-// awaitCalls is await for an answer in which tools may be called.
-func (r *resident) awaitCalls(q *request, emit func(shared.Chunk) error) (shared.Result, error) {
-	parser := newToolParser(r.tools)
+// awaitParsed is await for an answer in which the model may think or call tools.
+func (r *resident) awaitParsed(q *request, parser *answerParser, emit func(shared.Chunk) error) (shared.Result, error) {
 	res, err := r.await(q, func(c shared.Chunk) error { return emit(parser.chunk(c)) })
 	if err != nil {
 		return res, err
@@ -151,7 +156,7 @@ func (r *resident) awaitCalls(q *request, emit func(shared.Chunk) error) (shared
 			return res, shared.Errorf(shared.KindCancelled, "the answer could not be handed on: %w", err)
 		}
 	}
-	if parser.calls > 0 && res.FinishReason == shared.FinishStop {
+	if parser.called() && res.FinishReason == shared.FinishStop {
 		res.FinishReason = shared.FinishTools
 	}
 	return res, nil

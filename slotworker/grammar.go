@@ -7,7 +7,7 @@ import (
 
 // guide makes what keeps an answer to its grammar or to the tools that it may
 // call; nil when it is free.
-func (r *resident) guide(req shared.GenerateRequest) (constraint, error) {
+func (r *resident) guide(req shared.GenerateRequest, think *thinkSplitter) (constraint, error) {
 	switch {
 	case req.Grammar != "" && len(req.Tools) > 0:
 		return nil, invalid("grammar", "grammar and tools exclude each other")
@@ -16,8 +16,8 @@ func (r *resident) guide(req shared.GenerateRequest) (constraint, error) {
 	case len(req.Tools) == 0:
 		return nil, nil
 	}
-	if r.tools == nil {
-		return nil, &shared.Error{Kind: shared.KindUnsupported, Field: "tools", Message: "the model's chat template knows no tools, or calls them in a way that is not supported"}
+	if err := r.knowsTools(); err != nil {
+		return nil, err
 	}
 	whole, behind, err := r.tools.grammar(req)
 	if err != nil {
@@ -34,7 +34,19 @@ func (r *resident) guide(req shared.GenerateRequest) (constraint, error) {
 	if err != nil {
 		return nil, invalid("tools", "%w", err)
 	}
-	return &toolGuide{format: r.tools, words: r.vocabulary(), behind: grammar, piece: r.piece}, nil
+	g := &toolGuide{format: r.tools, words: r.vocabulary(), behind: grammar, piece: r.piece}
+	if think != nil {
+		g.think = *think
+	}
+	return g, nil
+}
+
+// knowsTools refuses tools that the model could not call.
+func (r *resident) knowsTools() error {
+	if r.tools != nil {
+		return nil
+	}
+	return &shared.Error{Kind: shared.KindUnsupported, Field: "tools", Message: "the model's chat template knows no tools, or calls them in a way that is not supported"}
 }
 
 func (r *resident) follow(text, field string) (constraint, error) {
@@ -55,12 +67,19 @@ func (r *resident) vocabulary() *gbnf.Vocabulary {
 	return r.words
 }
 
-// piece is a token's text. What marks calls of tools is text too, also where it
-// is a token without any.
+// piece is a token's text. What marks calls of tools and thoughts is text too,
+// also where it is a token without any.
 func (r *resident) piece(token int32) []byte {
 	piece := r.model.Piece(token, false)
-	if len(piece) == 0 && r.tools != nil && r.tools.marker != "" && string(r.model.Piece(token, true)) == r.tools.marker {
-		return []byte(r.tools.marker)
+	if len(piece) > 0 {
+		return piece
+	}
+	whole := r.model.Piece(token, true)
+	mark := string(whole)
+	switch {
+	case mark == "":
+	case r.tools != nil && mark == r.tools.marker, r.thinking != nil && (mark == r.thinking.open || mark == r.thinking.close):
+		return whole
 	}
 	return piece
 }

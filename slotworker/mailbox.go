@@ -21,6 +21,7 @@ type mailbox struct {
 	tokens  []int32
 	probs   []shared.TokenLogprob
 	phases  *shared.Phases
+	usage   *shared.Usage // comes with the phases
 	end     *outcome
 	ready   chan struct{} // holds one signal while there is something to take
 	emitted chan struct{} // closed once the first chunk has been handed on
@@ -37,7 +38,7 @@ func (m *mailbox) put(c shared.Chunk) {
 	m.tokens = append(m.tokens, c.Tokens...)
 	m.probs = append(m.probs, c.Logprobs...)
 	if c.Phases != nil {
-		m.phases = c.Phases
+		m.phases, m.usage = c.Phases, c.Usage
 	}
 	m.mu.Unlock()
 	m.signal()
@@ -62,7 +63,7 @@ func (m *mailbox) signal() {
 func (m *mailbox) take() (shared.Chunk, *outcome) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := shared.Chunk{Text: string(m.text), Tokens: m.tokens, Phases: m.phases, Logprobs: m.probs}
-	m.text, m.tokens, m.phases, m.probs = m.text[:0], nil, nil, nil
+	c := shared.Chunk{Text: string(m.text), Tokens: m.tokens, Phases: m.phases, Usage: m.usage, Logprobs: m.probs}
+	m.text, m.tokens, m.phases, m.usage, m.probs = m.text[:0], nil, nil, nil, nil
 	return c, m.end
 }

@@ -23,6 +23,7 @@ func (r *resident) prepareText(host *hostBuffer) error {
 	}
 	r.addsSpace = len(word) > 0 && bytes.HasPrefix(r.model.Piece(word[0], false), []byte(" "))
 	r.tools = detectTools(host.proof.header.ChatTemplate())
+	r.thinking = detectThinking(host.proof.header.ChatTemplate())
 	r.template = parseTemplate(host.proof.header.ChatTemplate(), templateTokens{
 		bos: string(r.specialPiece(r.model.BOS())),
 		eos: string(r.specialPiece(r.model.EOS())),
@@ -62,7 +63,9 @@ func (r *resident) tokens(ctx context.Context, req shared.GenerateRequest) ([]in
 		}
 		return req.PromptTokens, nil
 	case len(req.Messages) > 0:
-		text, err := r.template.render(ctx, templateInput{messages: req.Messages, tools: req.Tools, addGenerationPrompt: true})
+		text, err := r.template.render(ctx, templateInput{
+			messages: req.Messages, tools: req.Tools, addGenerationPrompt: true, noThinking: req.NoThinking,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -99,14 +102,27 @@ func (r *resident) tokenize(text string, addSpecial, parseSpecial bool) ([]int32
 	return tokens, nil
 }
 
-// Tokenize turns text into token ids.
-func (w *Worker) Tokenize(_ context.Context, req shared.TokenizeRequest) ([]int32, error) {
+// anyTokens makes the tokens of a text or of a chat.
+func (r *resident) anyTokens(ctx context.Context, req shared.TokenizeRequest) ([]int32, error) {
+	if len(req.Messages) == 0 {
+		return r.tokenize(req.Text, req.AddSpecial, req.ParseSpecial)
+	}
+	if len(req.Tools) > 0 {
+		if err := r.knowsTools(); err != nil {
+			return nil, err
+		}
+	}
+	return r.tokens(ctx, shared.GenerateRequest{Messages: req.Messages, Tools: req.Tools, NoThinking: req.NoThinking})
+}
+
+// Tokenize turns text, or a chat, into token ids.
+func (w *Worker) Tokenize(ctx context.Context, req shared.TokenizeRequest) ([]int32, error) {
 	r, err := w.acquire(req.Identity)
 	if err != nil {
 		return nil, shared.AsError(err, "tokenize", w.owner.mirror.Load().slotID)
 	}
 	defer w.release()
-	tokens, err := r.tokenize(req.Text, req.AddSpecial, req.ParseSpecial)
+	tokens, err := r.anyTokens(ctx, req)
 	if err != nil {
 		return nil, shared.AsError(err, "tokenize", r.spec.SlotID)
 	}

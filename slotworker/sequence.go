@@ -22,6 +22,8 @@ type request struct {
 	top       int                // alternatives in each place
 	grammar   constraint         // nil when the answer is free
 	piece     func(int32) []byte // a token's text, when it is not the model's own
+	think     *thinkSplitter     // counts what is thought; nil when nothing is
+	thought   int                // tokens
 	stamps    stamps
 	box       *mailbox
 
@@ -64,7 +66,11 @@ func (s *sequence) accepted(token int32, m Model, contextTokens int) (c shared.C
 	s.next = token
 	s.answer++
 	s.unsent = append(s.unsent, token)
-	text := s.text.push(s.piece(token, m))
+	piece := s.piece(token, m)
+	if s.req.think != nil && s.req.think.counts(piece) {
+		s.req.thought++
+	}
+	text := s.text.push(piece)
 	switch {
 	case s.text.stopped, s.req.grammar != nil && s.req.grammar.Finished():
 		finish = shared.FinishStop
@@ -97,7 +103,7 @@ func (s *sequence) chunk(text string, last bool) shared.Chunk {
 		s.shown = true
 		s.req.stamps.first = time.Now()
 		phases := s.req.stamps.phases()
-		c.Phases = &phases
+		c.Phases, c.Usage = &phases, &shared.Usage{PromptTokens: len(s.req.prompt), CachedTokens: s.req.cached}
 	}
 	return c
 }
@@ -120,13 +126,16 @@ func (s *sequence) result(finish string) shared.Result {
 	st.ended = time.Now()
 	return shared.Result{
 		FinishReason: finish,
-		Usage:        shared.Usage{PromptTokens: len(s.req.prompt), CachedTokens: s.req.cached, CompletionTokens: s.answer},
-		Phases:       st.phases(),
-		SlotHit:      true,
-		Prompt:       st.prefilled.Sub(st.lookedUp),
-		Predicted:    st.ended.Sub(st.prefilled),
-		MissReason:   s.req.missReason,
+		Usage: shared.Usage{
+			PromptTokens: len(s.req.prompt), CachedTokens: s.req.cached, CompletionTokens: s.answer, ReasoningTokens: s.req.thought,
+		},
+		Phases:     st.phases(),
+		SlotHit:    true,
+		Prompt:     st.prefilled.Sub(st.lookedUp),
+		Predicted:  st.ended.Sub(st.prefilled),
+		MissReason: s.req.missReason,
 
 		DivergedAtToken: s.req.divergedAt,
+		StopString:      s.text.stoppedBy,
 	}
 }

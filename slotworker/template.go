@@ -90,6 +90,7 @@ type templateInput struct {
 	messages            []shared.Message
 	tools               []shared.Tool
 	addGenerationPrompt bool
+	noThinking          bool
 }
 
 // render writes a chat as the model was trained to read it.
@@ -126,7 +127,7 @@ func (t *chatTemplate) execute(run *templateRun, in templateInput) (text string,
 	if err := run.spend(0); err != nil {
 		return "", err
 	}
-	return t.compiled.RenderValues(map[string]jinja.Value{
+	values := map[string]jinja.Value{
 		"messages":              jinja.NewList(chat),
 		"add_generation_prompt": jinja.NewBool(in.addGenerationPrompt),
 		"bos_token":             jinja.NewString(t.tokens.bos),
@@ -140,7 +141,11 @@ func (t *chatTemplate) execute(run *templateRun, in templateInput) (text string,
 		countStep:               jinja.NewCallable(countStep, run.step),
 		countEnter:              jinja.NewCallable(countEnter, run.enter),
 		countLeave:              jinja.NewCallable(countLeave, run.leave),
-	})
+	}
+	if in.noThinking {
+		values["enable_thinking"] = jinja.NewBool(false)
+	}
+	return t.compiled.RenderValues(values)
 }
 
 // panicToError keeps what the template library trips over inside the request.

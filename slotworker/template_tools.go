@@ -18,6 +18,9 @@ func templateTurn(m shared.Message) (jinja.Value, error) {
 	if m.ToolCallID != "" {
 		turn.AsDict().Set("tool_call_id", jinja.NewString(m.ToolCallID))
 	}
+	if m.Reasoning != "" {
+		turn.AsDict().Set("reasoning_content", jinja.NewString(m.Reasoning))
+	}
 	if len(m.ToolCalls) == 0 {
 		return turn, nil
 	}

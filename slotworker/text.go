@@ -12,6 +12,8 @@ type textStream struct {
 	partial []byte // the start of a character whose rest has not come yet
 	held    string // text that could be the start of a stop string
 	stopped bool
+
+	stoppedBy string // the stop string that ended the text
 }
 
 func newTextStream(stops []string) *textStream {
@@ -28,8 +30,8 @@ func (t *textStream) push(piece []byte) string {
 	whole := completePrefix(t.partial)
 	text := t.held + validText(t.partial[:whole])
 	t.partial = append(t.partial[:0], t.partial[whole:]...)
-	if at := t.firstStop(text); at >= 0 {
-		t.stopped, t.held, t.partial = true, "", nil
+	if at, stop := t.firstStop(text); at >= 0 {
+		t.stopped, t.stoppedBy, t.held, t.partial = true, stop, "", nil
 		return text[:at]
 	}
 	keep := t.possibleStop(text)
@@ -47,10 +49,10 @@ func (t *textStream) finish() string {
 	return text
 }
 
-// firstStop is where the stop string starts that is complete first, or -1. Of
-// two that end together the longer one counts. So the text does not depend on
-// how it was cut into tokens.
-func (t *textStream) firstStop(text string) int {
+// firstStop is where the stop string starts that is complete first, or -1, and
+// which it is. Of two that end together the longer one counts. So the text does
+// not depend on how it was cut into tokens.
+func (t *textStream) firstStop(text string) (start int, first string) {
 	start, end := -1, 0
 	for _, stop := range t.stops {
 		at := strings.Index(text, stop)
@@ -58,10 +60,10 @@ func (t *textStream) firstStop(text string) int {
 			continue
 		}
 		if e := at + len(stop); start < 0 || e < end || e == end && at < start {
-			start, end = at, e
+			start, end, first = at, e, stop
 		}
 	}
-	return start
+	return start, first
 }
 
 // possibleStop is the length of the longest end of text that starts a stop string.

@@ -26,8 +26,9 @@ type toolGuide struct {
 	words  *gbnf.Vocabulary
 	behind *gbnf.Grammar // of what follows where calls begin
 	piece  func(int32) []byte
-	text   string // so far that may become a call
-	free   bool   // no call can come any more
+	think  thinkSplitter // in what is thought no call begins
+	text   string        // so far that may become a call
+	free   bool          // no call can come any more
 	active *gbnf.Guide
 	mask   []uint64
 	err    error
@@ -42,7 +43,9 @@ func (g *toolGuide) Allows(token int32) bool {
 	case g.free:
 		return true
 	}
-	_, err := g.begun(g.text + string(g.piece(token)))
+	think := g.think
+	_, said := think.push(string(g.piece(token)))
+	_, err := g.begun(g.text + said)
 	return err == nil
 }
 
@@ -81,7 +84,8 @@ func (g *toolGuide) Take(token int32) error {
 	case g.free:
 		return nil
 	}
-	g.text += string(g.piece(token))
+	_, said := g.think.push(string(g.piece(token)))
+	g.text += said
 	at, _, found := g.format.trigger(g.text)
 	if found {
 		g.active, g.err = g.begun(g.text)

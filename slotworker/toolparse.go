@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"regexp"
-	"time"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -24,10 +23,6 @@ type toolParser struct {
 	depth   int    // of brackets in the arguments
 	quoted  bool
 	escaped bool
-
-	// Phases of the first text, until there is content for them.
-	phases *shared.Phases
-	since  time.Time
 }
 
 func newToolParser(f *toolFormat) *toolParser {
@@ -37,39 +32,22 @@ func newToolParser(f *toolFormat) *toolParser {
 	}
 }
 
-// chunk turns the text of a chunk into text and pieces of calls.
-func (p *toolParser) chunk(c shared.Chunk) shared.Chunk {
-	text := c.Text
-	c.Text = ""
+// push turns text into text that is shown and pieces of calls.
+func (p *toolParser) push(text string) (shown string, calls []shared.ToolCall) {
 	if !p.inCalls {
-		c.Text, text = p.content(text)
+		shown, text = p.content(text)
 	}
 	if p.inCalls {
-		c.ToolCalls = p.pieces(text)
+		calls = p.pieces(text)
 	}
-	return p.stamp(c)
+	return shown, calls
 }
 
 // end gives what was held back.
-func (p *toolParser) end() shared.Chunk {
-	c := shared.Chunk{}
-	if !p.inCalls {
-		c.Text, p.held = p.held, ""
-	}
-	return p.stamp(c)
-}
-
-// stamp puts the phases on the first chunk with content. What the text waited to
-// become content belongs to the first token's decoding.
-func (p *toolParser) stamp(c shared.Chunk) shared.Chunk {
-	if c.Phases != nil {
-		p.phases, p.since, c.Phases = c.Phases, time.Now(), nil
-	}
-	if c.HasContent() && p.phases != nil {
-		p.phases.DecodeFirstToken += time.Since(p.since)
-		c.Phases, p.phases = p.phases, nil
-	}
-	return c
+func (p *toolParser) end() string {
+	held := p.held
+	p.held = ""
+	return held
 }
 
 // content splits text into what is shown and what belongs to calls.

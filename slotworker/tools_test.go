@@ -67,7 +67,7 @@ func TestToolParserReadsEveryCut(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for _, a := range answers {
 		for range 200 {
-			p := newToolParser(detectTools(a.template))
+			p := &answerParser{calls: newToolParser(detectTools(a.template))}
 			var shown strings.Builder
 			var calls []shared.ToolCall
 			phases := 0
@@ -238,7 +238,7 @@ func FuzzToolParser(f *testing.F) {
 		f.Add(uint8(i), a.text, uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, text string, cut uint8) {
-		p := newToolParser(detectTools([]string{taggedTools, listedTools, plainTools}[kind%3]))
+		p := &answerParser{calls: newToolParser(detectTools([]string{taggedTools, listedTools, plainTools}[kind%3]))}
 		step := int(cut)%16 + 1
 		calls := 0
 		for rest := text; rest != ""; {

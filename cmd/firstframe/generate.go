@@ -149,7 +149,7 @@ func (a *app) generate(ctx context.Context, f generateFlags, prompt string) erro
 	switch {
 	case f.json:
 		doc := toResultJSON(m)
-		doc.Text, doc.Logprobs = &text, toLogprobsJSON(all.Logprobs)
+		doc.Text, doc.Reasoning, doc.Logprobs = &text, all.Reasoning, toLogprobsJSON(all.Logprobs)
 		err = a.printJSON(doc)
 	case f.ndjson:
 		doc := toResultJSON(m)
@@ -167,13 +167,16 @@ type chunkJSON struct {
 	SlotID string `json:"slot_id"`
 	Text   string `json:"text"`
 
+	Reasoning string `json:"reasoning,omitempty"`
+
 	Logprobs []logprobJSON `json:"logprobs,omitempty"`
 }
 
 // stream runs the request, writing each chunk as it comes unless one document
-// is wanted at the end. It also gives them all in one.
+// is wanted at the end. It also gives them all in one. What the model thinks goes
+// to standard error, so that standard output has the answer alone.
 func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.GenerateRequest, f generateFlags) (shared.Measured, shared.Chunk, error) {
-	var all strings.Builder
+	var all, thought strings.Builder
 	var probs []shared.TokenLogprob
 	out := bufio.NewWriter(a.out)
 	wait := a.newWaiting()
@@ -183,27 +186,36 @@ func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.G
 			wait.show(c.SlotID, *c.Progress)
 		}
 		probs = append(probs, c.Logprobs...)
-		if c.Text == "" && len(c.Logprobs) == 0 {
+		if c.Text == "" && c.Reasoning == "" && len(c.Logprobs) == 0 {
 			return nil
 		}
 		wait.clear()
+		thinking := thought.Len() > 0 && all.Len() == 0
+		thought.WriteString(c.Reasoning)
 		switch {
 		case f.json:
 			all.WriteString(c.Text)
 			return nil
 		case f.ndjson:
-			if err := writeEvent(out, chunkJSON{Type: "chunk", SlotID: c.SlotID, Text: c.Text, Logprobs: toLogprobsJSON(c.Logprobs)}); err != nil {
+			if err := writeEvent(out, chunkJSON{Type: "chunk", SlotID: c.SlotID, Text: c.Text, Reasoning: c.Reasoning, Logprobs: toLogprobsJSON(c.Logprobs)}); err != nil {
 				return err
 			}
 			return out.Flush()
 		}
 		all.WriteString(c.Text)
+		thoughts := c.Reasoning
+		if c.Text != "" && (thinking || thoughts != "") {
+			thoughts += "\n\n"
+		}
+		if _, err := io.WriteString(a.errOut, thoughts); err != nil {
+			return err
+		}
 		if _, err := out.WriteString(c.Text); err != nil {
 			return err
 		}
 		return out.Flush()
 	})
-	return m, shared.Chunk{Text: all.String(), Logprobs: probs}, err
+	return m, shared.Chunk{Text: all.String(), Reasoning: thought.String(), Logprobs: probs}, err
 }
 
 // endStream prints the terminal event of a request that failed. A pending answer

@@ -16,6 +16,7 @@ type usageJSON struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CachedTokens     int `json:"cached_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
+	ReasoningTokens  int `json:"reasoning_tokens,omitempty"`
 }
 
 // timingsJSON has llama-server's field names, with the phases beside them.
@@ -40,6 +41,7 @@ type activationJSON struct {
 type resultJSON struct {
 	Type           string        `json:"type,omitempty"` // only in a stream of events
 	Text           *string       `json:"text,omitempty"`
+	Reasoning      string        `json:"reasoning,omitempty"`
 	Logprobs       []logprobJSON `json:"logprobs,omitempty"`
 	FinishReason   string        `json:"finish_reason"`
 	SlotID         string        `json:"slot_id"`

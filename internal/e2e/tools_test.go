@@ -23,7 +23,10 @@ const toolTemplate = `{{ bos_token }}{% if tools %}{{ '<|system|>' }}{% for t in
 	`{{ '<|' + m.role + '|>' + m.content }}{% for c in m.tool_calls or [] %}{{ c.function | tojson }}{% endfor %}{{ '<|end|>' }}{% endfor %}{{ '<|assistant|>' }}`
 
 // toolModel is the tiny model with a chat template that knows tools.
-func toolModel(t *testing.T) string {
+func toolModel(t *testing.T) string { return templated(t, toolTemplate) }
+
+// templated is the tiny model with another chat template.
+func templated(t *testing.T, template string) string {
 	t.Helper()
 	file, err := os.ReadFile(model(t, "storyteller-q8_0.gguf"))
 	if err != nil {
@@ -33,11 +36,11 @@ func toolModel(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Set(ggufwrite.Str("tokenizer.chat_template", toolTemplate))
+	f.Set(ggufwrite.Str("tokenizer.chat_template", template))
 	if file, err = f.Encode(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "tools.gguf")
+	path := filepath.Join(t.TempDir(), "templated.gguf")
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1370,6 +1370,7 @@ type Message struct {
 	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	ToolCalls     []*ToolCall            `protobuf:"bytes,3,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	ToolCallId    string                 `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	Reasoning     string                 `protobuf:"bytes,5,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1428,6 +1429,13 @@ func (x *Message) GetToolCalls() []*ToolCall {
 func (x *Message) GetToolCallId() string {
 	if x != nil {
 		return x.ToolCallId
+	}
+	return ""
+}
+
+func (x *Message) GetReasoning() string {
+	if x != nil {
+		return x.Reasoning
 	}
 	return ""
 }
@@ -1749,6 +1757,7 @@ type GenerateRequest struct {
 	ToolChoice    string                 `protobuf:"bytes,17,opt,name=tool_choice,json=toolChoice,proto3" json:"tool_choice,omitempty"`
 	OnlyTool      string                 `protobuf:"bytes,18,opt,name=only_tool,json=onlyTool,proto3" json:"only_tool,omitempty"`
 	OneToolCall   bool                   `protobuf:"varint,19,opt,name=one_tool_call,json=oneToolCall,proto3" json:"one_tool_call,omitempty"`
+	NoThinking    bool                   `protobuf:"varint,20,opt,name=no_thinking,json=noThinking,proto3" json:"no_thinking,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1912,6 +1921,13 @@ func (x *GenerateRequest) GetOnlyTool() string {
 func (x *GenerateRequest) GetOneToolCall() bool {
 	if x != nil {
 		return x.OneToolCall
+	}
+	return false
+}
+
+func (x *GenerateRequest) GetNoThinking() bool {
+	if x != nil {
+		return x.NoThinking
 	}
 	return false
 }
@@ -2098,10 +2114,13 @@ type Chunk struct {
 	Text   string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	Tokens []int32                `protobuf:"varint,3,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
 	// The first chunk carries every phase known so far.
-	Phases        *Phases         `protobuf:"bytes,4,opt,name=phases,proto3,oneof" json:"phases,omitempty"`
-	Progress      *Progress       `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"`
-	Logprobs      []*TokenLogprob `protobuf:"bytes,6,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
-	ToolCalls     []*ToolCall     `protobuf:"bytes,7,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	Phases    *Phases         `protobuf:"bytes,4,opt,name=phases,proto3,oneof" json:"phases,omitempty"`
+	Progress  *Progress       `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"`
+	Logprobs  []*TokenLogprob `protobuf:"bytes,6,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
+	ToolCalls []*ToolCall     `protobuf:"bytes,7,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	Reasoning string          `protobuf:"bytes,8,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
+	// With phases: the prompt's tokens.
+	Usage         *Usage `protobuf:"bytes,9,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2181,6 +2200,20 @@ func (x *Chunk) GetLogprobs() []*TokenLogprob {
 func (x *Chunk) GetToolCalls() []*ToolCall {
 	if x != nil {
 		return x.ToolCalls
+	}
+	return nil
+}
+
+func (x *Chunk) GetReasoning() string {
+	if x != nil {
+		return x.Reasoning
+	}
+	return ""
+}
+
+func (x *Chunk) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
 	}
 	return nil
 }
@@ -2318,6 +2351,7 @@ type Usage struct {
 	PromptTokens     int32                  `protobuf:"varint,1,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
 	CachedTokens     int32                  `protobuf:"varint,2,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
 	CompletionTokens int32                  `protobuf:"varint,3,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
+	ReasoningTokens  int32                  `protobuf:"varint,4,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2373,6 +2407,13 @@ func (x *Usage) GetCompletionTokens() int32 {
 	return 0
 }
 
+func (x *Usage) GetReasoningTokens() int32 {
+	if x != nil {
+		return x.ReasoningTokens
+	}
+	return 0
+}
+
 type Result struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	SlotId       string                 `protobuf:"bytes,1,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
@@ -2387,7 +2428,8 @@ type Result struct {
 	PredictedNs  int64                  `protobuf:"varint,10,opt,name=predicted_ns,json=predictedNs,proto3" json:"predicted_ns,omitempty"`
 	MissReason   string                 `protobuf:"bytes,11,opt,name=miss_reason,json=missReason,proto3" json:"miss_reason,omitempty"`
 	// 0 when there is no known prompt that shares tokens with this one.
-	DivergedAtToken int32 `protobuf:"varint,12,opt,name=diverged_at_token,json=divergedAtToken,proto3" json:"diverged_at_token,omitempty"`
+	DivergedAtToken int32  `protobuf:"varint,12,opt,name=diverged_at_token,json=divergedAtToken,proto3" json:"diverged_at_token,omitempty"`
+	StopString      string `protobuf:"bytes,13,opt,name=stop_string,json=stopString,proto3" json:"stop_string,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2506,6 +2548,13 @@ func (x *Result) GetDivergedAtToken() int32 {
 	return 0
 }
 
+func (x *Result) GetStopString() string {
+	if x != nil {
+		return x.StopString
+	}
+	return ""
+}
+
 type GenerateReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Item:
@@ -2589,12 +2638,16 @@ func (*GenerateReply_Chunk) isGenerateReply_Item() {}
 func (*GenerateReply_Result) isGenerateReply_Item() {}
 
 type TokenizeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Requirement   *Requirement           `protobuf:"bytes,1,opt,name=requirement,proto3" json:"requirement,omitempty"`
-	Identity      *Identity              `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
-	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	AddSpecial    bool                   `protobuf:"varint,4,opt,name=add_special,json=addSpecial,proto3" json:"add_special,omitempty"`
-	ParseSpecial  bool                   `protobuf:"varint,5,opt,name=parse_special,json=parseSpecial,proto3" json:"parse_special,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Requirement  *Requirement           `protobuf:"bytes,1,opt,name=requirement,proto3" json:"requirement,omitempty"`
+	Identity     *Identity              `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	Text         string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	AddSpecial   bool                   `protobuf:"varint,4,opt,name=add_special,json=addSpecial,proto3" json:"add_special,omitempty"`
+	ParseSpecial bool                   `protobuf:"varint,5,opt,name=parse_special,json=parseSpecial,proto3" json:"parse_special,omitempty"`
+	// A chat in place of the text.
+	Messages      []*Message `protobuf:"bytes,6,rep,name=messages,proto3" json:"messages,omitempty"`
+	Tools         []*Tool    `protobuf:"bytes,7,rep,name=tools,proto3" json:"tools,omitempty"`
+	NoThinking    bool       `protobuf:"varint,8,opt,name=no_thinking,json=noThinking,proto3" json:"no_thinking,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2660,6 +2713,27 @@ func (x *TokenizeRequest) GetAddSpecial() bool {
 func (x *TokenizeRequest) GetParseSpecial() bool {
 	if x != nil {
 		return x.ParseSpecial
+	}
+	return false
+}
+
+func (x *TokenizeRequest) GetMessages() []*Message {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *TokenizeRequest) GetTools() []*Tool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *TokenizeRequest) GetNoThinking() bool {
+	if x != nil {
+		return x.NoThinking
 	}
 	return false
 }
@@ -5380,14 +5454,15 @@ const file_firstframe_proto_rawDesc = "" +
 	"Resolution\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x12\x19\n" +
 	"\bslot_ids\x18\x02 \x03(\tR\aslotIds\x12\x14\n" +
-	"\x05model\x18\x03 \x01(\tR\x05model\"\x91\x01\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\"\xaf\x01\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x126\n" +
 	"\n" +
 	"tool_calls\x18\x03 \x03(\v2\x17.firstframe.v1.ToolCallR\ttoolCalls\x12 \n" +
 	"\ftool_call_id\x18\x04 \x01(\tR\n" +
-	"toolCallId\"\\\n" +
+	"toolCallId\x12\x1c\n" +
+	"\treasoning\x18\x05 \x01(\tR\treasoning\"\\\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x1e\n" +
@@ -5414,7 +5489,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x11frequency_penalty\x18\t \x01(\x02R\x10frequencyPenalty\x127\n" +
 	"\n" +
 	"logit_bias\x18\n" +
-	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\xbb\x05\n" +
+	" \x03(\v2\x18.firstframe.v1.LogitBiasR\tlogitBias\"\xdc\x05\n" +
 	"\x0fGenerateRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12<\n" +
@@ -5440,7 +5515,9 @@ const file_firstframe_proto_rawDesc = "" +
 	"\vtool_choice\x18\x11 \x01(\tR\n" +
 	"toolChoice\x12\x1b\n" +
 	"\tonly_tool\x18\x12 \x01(\tR\bonlyTool\x12\"\n" +
-	"\rone_tool_call\x18\x13 \x01(\bR\voneToolCall\"\xb6\x02\n" +
+	"\rone_tool_call\x18\x13 \x01(\bR\voneToolCall\x12\x1f\n" +
+	"\vno_thinking\x18\x14 \x01(\bR\n" +
+	"noThinking\"\xb6\x02\n" +
 	"\x06Phases\x12\x19\n" +
 	"\broute_ns\x18\x01 \x01(\x03R\arouteNs\x12\x19\n" +
 	"\bqueue_ns\x18\x02 \x01(\x03R\aqueueNs\x12,\n" +
@@ -5458,7 +5535,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\vtransfer_ns\x18\x03 \x01(\x03R\n" +
 	"transferNs\x12\x1b\n" +
 	"\twarmup_ns\x18\x04 \x01(\x03R\bwarmupNs\x12\x1b\n" +
-	"\tcanary_ns\x18\x05 \x01(\x03R\bcanaryNs\"\xb1\x02\n" +
+	"\tcanary_ns\x18\x05 \x01(\x03R\bcanaryNs\"\xfb\x02\n" +
 	"\x05Chunk\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n" +
@@ -5467,7 +5544,9 @@ const file_firstframe_proto_rawDesc = "" +
 	"\bprogress\x18\x05 \x01(\v2\x17.firstframe.v1.ProgressR\bprogress\x127\n" +
 	"\blogprobs\x18\x06 \x03(\v2\x1b.firstframe.v1.TokenLogprobR\blogprobs\x126\n" +
 	"\n" +
-	"tool_calls\x18\a \x03(\v2\x17.firstframe.v1.ToolCallR\ttoolCallsB\t\n" +
+	"tool_calls\x18\a \x03(\v2\x17.firstframe.v1.ToolCallR\ttoolCalls\x12\x1c\n" +
+	"\treasoning\x18\b \x01(\tR\treasoning\x12*\n" +
+	"\x05usage\x18\t \x01(\v2\x14.firstframe.v1.UsageR\x05usageB\t\n" +
 	"\a_phases\"\x89\x01\n" +
 	"\fTokenLogprob\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x05R\x05token\x12\x14\n" +
@@ -5477,11 +5556,12 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x12AlternativeLogprob\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x05R\x05token\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\fR\x05bytes\x12\x18\n" +
-	"\alogprob\x18\x03 \x01(\x02R\alogprob\"~\n" +
+	"\alogprob\x18\x03 \x01(\x02R\alogprob\"\xa9\x01\n" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12#\n" +
 	"\rcached_tokens\x18\x02 \x01(\x05R\fcachedTokens\x12+\n" +
-	"\x11completion_tokens\x18\x03 \x01(\x05R\x10completionTokens\"\xd5\x03\n" +
+	"\x11completion_tokens\x18\x03 \x01(\x05R\x10completionTokens\x12)\n" +
+	"\x10reasoning_tokens\x18\x04 \x01(\x05R\x0freasoningTokens\"\xf6\x03\n" +
 	"\x06Result\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x123\n" +
@@ -5498,18 +5578,24 @@ const file_firstframe_proto_rawDesc = "" +
 	" \x01(\x03R\vpredictedNs\x12\x1f\n" +
 	"\vmiss_reason\x18\v \x01(\tR\n" +
 	"missReason\x12*\n" +
-	"\x11diverged_at_token\x18\f \x01(\x05R\x0fdivergedAtToken\"v\n" +
+	"\x11diverged_at_token\x18\f \x01(\x05R\x0fdivergedAtToken\x12\x1f\n" +
+	"\vstop_string\x18\r \x01(\tR\n" +
+	"stopString\"v\n" +
 	"\rGenerateReply\x12,\n" +
 	"\x05chunk\x18\x01 \x01(\v2\x14.firstframe.v1.ChunkH\x00R\x05chunk\x12/\n" +
 	"\x06result\x18\x02 \x01(\v2\x15.firstframe.v1.ResultH\x00R\x06resultB\x06\n" +
-	"\x04item\"\xde\x01\n" +
+	"\x04item\"\xde\x02\n" +
 	"\x0fTokenizeRequest\x12<\n" +
 	"\vrequirement\x18\x01 \x01(\v2\x1a.firstframe.v1.RequirementR\vrequirement\x123\n" +
 	"\bidentity\x18\x02 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1f\n" +
 	"\vadd_special\x18\x04 \x01(\bR\n" +
 	"addSpecial\x12#\n" +
-	"\rparse_special\x18\x05 \x01(\bR\fparseSpecial\"(\n" +
+	"\rparse_special\x18\x05 \x01(\bR\fparseSpecial\x122\n" +
+	"\bmessages\x18\x06 \x03(\v2\x16.firstframe.v1.MessageR\bmessages\x12)\n" +
+	"\x05tools\x18\a \x03(\v2\x13.firstframe.v1.ToolR\x05tools\x12\x1f\n" +
+	"\vno_thinking\x18\b \x01(\bR\n" +
+	"noThinking\"(\n" +
 	"\x0eTokenizeResult\x12\x16\n" +
 	"\x06tokens\x18\x01 \x03(\x05R\x06tokens\"\x9e\x01\n" +
 	"\x11DetokenizeRequest\x12<\n" +
@@ -5870,108 +5956,111 @@ var file_firstframe_proto_depIdxs = []int32{
 	8,  // 19: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
 	25, // 20: firstframe.v1.Chunk.logprobs:type_name -> firstframe.v1.TokenLogprob
 	18, // 21: firstframe.v1.Chunk.tool_calls:type_name -> firstframe.v1.ToolCall
-	26, // 22: firstframe.v1.TokenLogprob.top:type_name -> firstframe.v1.AlternativeLogprob
-	0,  // 23: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
-	27, // 24: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
-	22, // 25: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
-	23, // 26: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
-	24, // 27: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
-	28, // 28: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
-	14, // 29: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 30: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	14, // 31: firstframe.v1.DetokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 32: firstframe.v1.DetokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	14, // 33: firstframe.v1.EmbedRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 34: firstframe.v1.EmbedRequest.identity:type_name -> firstframe.v1.Identity
-	34, // 35: firstframe.v1.EmbedRequest.inputs:type_name -> firstframe.v1.EmbedInput
-	0,  // 36: firstframe.v1.EmbedResult.identity:type_name -> firstframe.v1.Identity
-	36, // 37: firstframe.v1.EmbedResult.vectors:type_name -> firstframe.v1.Vector
-	14, // 38: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 39: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
-	16, // 40: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
-	0,  // 41: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
-	49, // 42: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
-	48, // 43: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
-	48, // 44: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
-	48, // 45: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
-	70, // 46: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
-	49, // 47: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
-	0,  // 48: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
-	8,  // 49: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
-	50, // 50: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
-	52, // 51: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
-	71, // 52: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
-	53, // 53: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
-	8,  // 54: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
-	52, // 55: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
-	3,  // 56: firstframe.v1.Declaration.slots:type_name -> firstframe.v1.SlotSpec
-	72, // 57: firstframe.v1.Declaration.aliases:type_name -> firstframe.v1.Declaration.AliasesEntry
-	60, // 58: firstframe.v1.SlotChange.fields:type_name -> firstframe.v1.FieldChange
-	61, // 59: firstframe.v1.PlanResult.slots:type_name -> firstframe.v1.SlotChange
-	62, // 60: firstframe.v1.PlanResult.aliases:type_name -> firstframe.v1.AliasChange
-	63, // 61: firstframe.v1.ReloadResult.plan:type_name -> firstframe.v1.PlanResult
-	65, // 62: firstframe.v1.ReloadResult.diagnostics:type_name -> firstframe.v1.Diagnostic
-	27, // 63: firstframe.v1.RequestRecord.usage:type_name -> firstframe.v1.Usage
-	22, // 64: firstframe.v1.RequestRecord.phases:type_name -> firstframe.v1.Phases
-	68, // 65: firstframe.v1.ActivityResult.requests:type_name -> firstframe.v1.RequestRecord
-	73, // 66: firstframe.v1.ActivityResult.tokens:type_name -> firstframe.v1.ActivityResult.TokensEntry
-	6,  // 67: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
-	9,  // 68: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
-	12, // 69: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
-	21, // 70: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
-	30, // 71: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	38, // 72: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	32, // 73: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
-	35, // 74: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
-	40, // 75: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
-	42, // 76: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
-	44, // 77: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
-	46, // 78: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
-	51, // 79: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
-	51, // 80: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
-	14, // 81: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
-	21, // 82: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
-	55, // 83: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
-	57, // 84: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
-	58, // 85: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
-	30, // 86: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	38, // 87: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	59, // 88: firstframe.v1.Supervisor.Plan:input_type -> firstframe.v1.Declaration
-	64, // 89: firstframe.v1.Supervisor.Reload:input_type -> firstframe.v1.ReloadRequest
-	67, // 90: firstframe.v1.Supervisor.Activity:input_type -> firstframe.v1.ActivityRequest
-	32, // 91: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
-	35, // 92: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
-	7,  // 93: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
-	10, // 94: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
-	13, // 95: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
-	29, // 96: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
-	31, // 97: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	39, // 98: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	33, // 99: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
-	37, // 100: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
-	41, // 101: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
-	43, // 102: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
-	45, // 103: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
-	47, // 104: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
-	54, // 105: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
-	54, // 106: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
-	15, // 107: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
-	29, // 108: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
-	56, // 109: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
-	52, // 110: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
-	52, // 111: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
-	31, // 112: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	39, // 113: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	63, // 114: firstframe.v1.Supervisor.Plan:output_type -> firstframe.v1.PlanResult
-	66, // 115: firstframe.v1.Supervisor.Reload:output_type -> firstframe.v1.ReloadResult
-	69, // 116: firstframe.v1.Supervisor.Activity:output_type -> firstframe.v1.ActivityResult
-	33, // 117: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
-	37, // 118: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
-	93, // [93:119] is the sub-list for method output_type
-	67, // [67:93] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	27, // 22: firstframe.v1.Chunk.usage:type_name -> firstframe.v1.Usage
+	26, // 23: firstframe.v1.TokenLogprob.top:type_name -> firstframe.v1.AlternativeLogprob
+	0,  // 24: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
+	27, // 25: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
+	22, // 26: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
+	23, // 27: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
+	24, // 28: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
+	28, // 29: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
+	14, // 30: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 31: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	16, // 32: firstframe.v1.TokenizeRequest.messages:type_name -> firstframe.v1.Message
+	17, // 33: firstframe.v1.TokenizeRequest.tools:type_name -> firstframe.v1.Tool
+	14, // 34: firstframe.v1.DetokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 35: firstframe.v1.DetokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	14, // 36: firstframe.v1.EmbedRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 37: firstframe.v1.EmbedRequest.identity:type_name -> firstframe.v1.Identity
+	34, // 38: firstframe.v1.EmbedRequest.inputs:type_name -> firstframe.v1.EmbedInput
+	0,  // 39: firstframe.v1.EmbedResult.identity:type_name -> firstframe.v1.Identity
+	36, // 40: firstframe.v1.EmbedResult.vectors:type_name -> firstframe.v1.Vector
+	14, // 41: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 42: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
+	16, // 43: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
+	0,  // 44: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
+	49, // 45: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
+	48, // 46: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
+	48, // 47: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
+	48, // 48: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
+	70, // 49: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
+	49, // 50: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
+	0,  // 51: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
+	8,  // 52: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
+	50, // 53: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
+	52, // 54: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
+	71, // 55: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
+	53, // 56: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
+	8,  // 57: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
+	52, // 58: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
+	3,  // 59: firstframe.v1.Declaration.slots:type_name -> firstframe.v1.SlotSpec
+	72, // 60: firstframe.v1.Declaration.aliases:type_name -> firstframe.v1.Declaration.AliasesEntry
+	60, // 61: firstframe.v1.SlotChange.fields:type_name -> firstframe.v1.FieldChange
+	61, // 62: firstframe.v1.PlanResult.slots:type_name -> firstframe.v1.SlotChange
+	62, // 63: firstframe.v1.PlanResult.aliases:type_name -> firstframe.v1.AliasChange
+	63, // 64: firstframe.v1.ReloadResult.plan:type_name -> firstframe.v1.PlanResult
+	65, // 65: firstframe.v1.ReloadResult.diagnostics:type_name -> firstframe.v1.Diagnostic
+	27, // 66: firstframe.v1.RequestRecord.usage:type_name -> firstframe.v1.Usage
+	22, // 67: firstframe.v1.RequestRecord.phases:type_name -> firstframe.v1.Phases
+	68, // 68: firstframe.v1.ActivityResult.requests:type_name -> firstframe.v1.RequestRecord
+	73, // 69: firstframe.v1.ActivityResult.tokens:type_name -> firstframe.v1.ActivityResult.TokensEntry
+	6,  // 70: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
+	9,  // 71: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
+	12, // 72: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
+	21, // 73: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
+	30, // 74: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	38, // 75: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	32, // 76: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	35, // 77: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
+	40, // 78: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
+	42, // 79: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
+	44, // 80: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
+	46, // 81: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
+	51, // 82: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
+	51, // 83: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
+	14, // 84: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
+	21, // 85: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
+	55, // 86: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
+	57, // 87: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
+	58, // 88: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
+	30, // 89: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	38, // 90: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	59, // 91: firstframe.v1.Supervisor.Plan:input_type -> firstframe.v1.Declaration
+	64, // 92: firstframe.v1.Supervisor.Reload:input_type -> firstframe.v1.ReloadRequest
+	67, // 93: firstframe.v1.Supervisor.Activity:input_type -> firstframe.v1.ActivityRequest
+	32, // 94: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	35, // 95: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
+	7,  // 96: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
+	10, // 97: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
+	13, // 98: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
+	29, // 99: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
+	31, // 100: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	39, // 101: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	33, // 102: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	37, // 103: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
+	41, // 104: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
+	43, // 105: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
+	45, // 106: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
+	47, // 107: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
+	54, // 108: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
+	54, // 109: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
+	15, // 110: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
+	29, // 111: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
+	56, // 112: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
+	52, // 113: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
+	52, // 114: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
+	31, // 115: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	39, // 116: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	63, // 117: firstframe.v1.Supervisor.Plan:output_type -> firstframe.v1.PlanResult
+	66, // 118: firstframe.v1.Supervisor.Reload:output_type -> firstframe.v1.ReloadResult
+	69, // 119: firstframe.v1.Supervisor.Activity:output_type -> firstframe.v1.ActivityResult
+	33, // 120: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	37, // 121: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
+	96, // [96:122] is the sub-list for method output_type
+	70, // [70:96] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_firstframe_proto_init() }

@@ -69,6 +69,8 @@ type chatMessage struct {
 	Refusal    *string     `json:"refusal"`
 	ToolCalls  []callJSON  `json:"tool_calls"`
 	ToolCallID string      `json:"tool_call_id"`
+
+	ReasoningContent string `json:"reasoning_content"`
 }
 
 // messageText is a string or a list of text parts.
@@ -122,6 +124,9 @@ func (r *chatRequest) check() error {
 		case "":
 			return badRequest("missing_parameter", fmt.Sprintf("messages.%d.role", i), "message %d has no role", i)
 		case "system", "developer", "user", "assistant":
+			if m.ReasoningContent != "" && m.Role != "assistant" {
+				return badRequest("invalid_value", "messages", "messages of role %q do not reason", m.Role)
+			}
 			if m.ToolCallID != "" || len(m.ToolCalls) > 0 && m.Role != "assistant" {
 				return badRequest("invalid_value", "messages", "messages of role %q call no tools and answer none", m.Role)
 			}
@@ -155,7 +160,12 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 	if err != nil {
 		return shared.GenerateRequest{}, err
 	}
-	if err := constrain(&req, r.Grammar, r.ResponseFormat); err != nil {
+	req.NoThinking = noThinking(r.ReasoningEffort)
+	demanded, err := r.ResponseFormat.grammar()
+	if err != nil {
+		return shared.GenerateRequest{}, err
+	}
+	if err := constrain(&req, r.Grammar, demanded); err != nil {
 		return shared.GenerateRequest{}, err
 	}
 	if err := r.setTools(&req); err != nil {
@@ -174,7 +184,7 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 			return shared.GenerateRequest{}, err
 		}
 		req.Messages = append(req.Messages, shared.Message{
-			Role: role, Content: string(m.Content), ToolCalls: calls, ToolCallID: m.ToolCallID,
+			Role: role, Content: string(m.Content), ToolCalls: calls, ToolCallID: m.ToolCallID, Reasoning: m.ReasoningContent,
 		})
 	}
 	return req, nil
@@ -182,7 +192,7 @@ func (r *chatRequest) toShared() (shared.GenerateRequest, error) {
 
 // common fills in what chat and text completion share.
 func (s sampling) common(model, limitName string, limit *int) (shared.GenerateRequest, error) {
-	if err := s.Stop.check(); err != nil {
+	if err := s.Stop.check("stop"); err != nil {
 		return shared.GenerateRequest{}, err
 	}
 	chosen, err := s.toShared()
@@ -199,5 +209,9 @@ func (s sampling) common(model, limitName string, limit *int) (shared.GenerateRe
 }
 
 func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) {
-	s.complete(w, r, &chatRequest{}, chatShape{})
+	s.complete(w, r, &chatRequest{})
 }
+
+func (r *chatRequest) operation() string { return "chat" }
+
+func (r *chatRequest) form(h answerHead) form { return newChoicesForm(chatShape{}, h, r.usage()) }

@@ -46,7 +46,7 @@ func (r *completionRequest) toShared() (shared.GenerateRequest, error) {
 	if r.MaxTokens == nil {
 		req.MaxTokens = defaultCompletionTokens
 	}
-	if err := constrain(&req, r.Grammar, nil); err != nil {
+	if err := constrain(&req, r.Grammar, ""); err != nil {
 		return shared.GenerateRequest{}, err
 	}
 	if r.Logprobs != nil {
@@ -81,35 +81,42 @@ func readPrompt(v jsontext.Value, req *shared.GenerateRequest) error {
 }
 
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
-	s.complete(w, r, &completionRequest{}, textShape{})
+	s.complete(w, r, &completionRequest{})
 }
 
-// generateBody is the body of either endpoint that generates.
+func (r *completionRequest) operation() string { return "text_completion" }
+
+func (r *completionRequest) form(h answerHead) form { return newChoicesForm(textShape{}, h, r.usage()) }
+
+// generateBody is the body of any endpoint that generates.
 type generateBody interface {
 	toShared() (shared.GenerateRequest, error)
 	choices() (int, error)
 	streamed() bool
-	usage() bool
+	// operation is the endpoint's name in traces.
+	operation() string
+	// form is how it wants its answer.
+	form(answerHead) form
 }
 
 // complete reads a body and answers it.
-func (s *Server) complete(w http.ResponseWriter, r *http.Request, body generateBody, sh shape) {
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, body generateBody) {
 	arrived := time.Now()
-	req, opt, err := readGenerate(w, r, body, sh)
+	req, opt, err := readGenerate(w, r, body)
 	var out outcome
 	if err != nil {
-		out = outcome{err: err, status: writeError(w, err)}
+		out = outcome{err: err, status: refuse(w, r, err)}
 	} else {
 		out = s.answer(w, r, req, opt)
 	}
 	s.traces.finish(r, spanInfo{
-		outcome: out, operation: sh.operation(), arrived: arrived, asked: req.Requirement,
+		outcome: out, operation: body.operation(), arrived: arrived, asked: req.Requirement,
 		maxTokens: req.MaxTokens, choices: opt.choices, stream: opt.stream,
 	})
 }
 
-func readGenerate(w http.ResponseWriter, r *http.Request, body generateBody, sh shape) (shared.GenerateRequest, answerOptions, error) {
-	opt := answerOptions{shape: sh}
+func readGenerate(w http.ResponseWriter, r *http.Request, body generateBody) (shared.GenerateRequest, answerOptions, error) {
+	opt := answerOptions{form: body.form}
 	if err := decodeBody(w, r, body); err != nil {
 		return shared.GenerateRequest{}, opt, err
 	}
@@ -117,7 +124,7 @@ func readGenerate(w http.ResponseWriter, r *http.Request, body generateBody, sh 
 	if err != nil {
 		return req, opt, err
 	}
-	opt.stream, opt.usage = body.streamed(), body.usage()
+	opt.stream = body.streamed()
 	opt.choices, err = body.choices()
 	return req, opt, err
 }

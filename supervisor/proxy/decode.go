@@ -44,7 +44,11 @@ func endReading(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a writer without deadlines has none to lift
 }
 
-func decodeJSON(body []byte, v any) error {
+func decodeJSON(body []byte, v any) error { return decodeWithin(body, v, "") }
+
+// decodeWithin is decodeJSON for a value inside of a body; its errors name it by
+// where it is.
+func decodeWithin(body []byte, v any, within string) error {
 	err := json.Unmarshal(body, v, json.RejectUnknownMembers(true))
 	if err == nil {
 		return nil
@@ -55,7 +59,7 @@ func decodeJSON(body []byte, v any) error {
 	}
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
-		param := pointerName(semantic.JSONPointer)
+		param := pointerName(within, semantic.JSONPointer)
 		if errors.Is(err, json.ErrUnknownName) {
 			return badRequest("unknown_parameter", param, "unknown parameter: %s", param)
 		}
@@ -66,7 +70,7 @@ func decodeJSON(body []byte, v any) error {
 	}
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
-		return badRequest("invalid_json", pointerName(syntactic.JSONPointer),
+		return badRequest("invalid_json", pointerName(within, syntactic.JSONPointer),
 			"the body is not valid JSON at byte %d: %s", syntactic.ByteOffset, syntacticReason(syntactic))
 	}
 	return badRequest("invalid_json", "", "the body is not a valid JSON object")
@@ -84,10 +88,22 @@ func syntacticReason(e *jsontext.SyntacticError) string {
 }
 
 // pointerName turns a JSON pointer into the dotted form of OpenAI's errors.
-func pointerName(p jsontext.Pointer) string {
+func pointerName(within string, p jsontext.Pointer) string {
 	var parts []string
+	if within != "" {
+		parts = append(parts, within)
+	}
 	for part := range p.Tokens() {
 		parts = append(parts, part)
 	}
 	return strings.Join(parts, ".")
+}
+
+// typeOf is the type that an object says to be of, which tells what else it holds.
+func typeOf(v jsontext.Value) string {
+	var t struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(v, &t) // what it is will be read again, strictly
+	return t.Type
 }

@@ -153,9 +153,23 @@ func retryAfter(err error) time.Duration {
 	return defaultRetryAfter
 }
 
+// refuse answers a request that has not been answered yet in the form of the API
+// that it is for, and gives the status.
+func refuse(w http.ResponseWriter, r *http.Request, err error) int {
+	if !forAnthropic(r) {
+		return writeError(w, err)
+	}
+	status, body := describe(err)
+	return writeDescribed(w, err, status, toAnthropicError(status, body.Error, nameRequest(w)))
+}
+
 // writeError answers a request that has not been answered yet, and gives the status.
 func writeError(w http.ResponseWriter, err error) int {
 	status, body := describe(err)
+	return writeDescribed(w, err, status, body)
+}
+
+func writeDescribed(w http.ResponseWriter, err error, status int, body any) int {
 	if status == http.StatusAccepted {
 		writePending(w, err)
 		return status

@@ -133,6 +133,9 @@ func (f *fake) Restart(_ context.Context, id string) (shared.SlotInfo, error) { 
 
 func (f *fake) Tokenize(_ context.Context, req shared.TokenizeRequest) ([]int32, error) {
 	_, err := f.find(req.Requirement)
+	if len(req.Messages) > 0 {
+		return make([]int32, 10*len(req.Messages)+len(req.Tools)), err
+	}
 	return []int32{1, int32(len(req.Text))}, err
 }
 

@@ -27,15 +27,26 @@ type jsonSchema struct {
 func (f *responseFormat) grammar() (string, error) {
 	const param = "response_format"
 	switch {
-	case f == nil || f.Type == "text" && f.JSONSchema == nil:
+	case f == nil:
 		return "", nil
-	case f.Type == "json_object" && f.JSONSchema == nil:
-		return jsongrammar.Object(), nil
-	case f.Type == "json_schema" && f.JSONSchema != nil && len(f.JSONSchema.Schema) > 0:
-		return schemaGrammar(f.JSONSchema.Schema, param+".json_schema.schema")
+	case f.JSONSchema == nil:
+		return formatGrammar(f.Type, nil, param, param)
 	default:
-		return "", badRequest("invalid_value", param,
-			"response_format is of type text, json_object, or json_schema with a schema in json_schema")
+		return formatGrammar(f.Type, f.JSONSchema.Schema, param, param+".json_schema.schema")
+	}
+}
+
+// formatGrammar is what a format of a type, with a schema where there is one, demands.
+func formatGrammar(kind string, schema jsontext.Value, param, schemaParam string) (string, error) {
+	switch {
+	case kind == "text" && schema == nil:
+		return "", nil
+	case kind == "json_object" && schema == nil:
+		return jsongrammar.Object(), nil
+	case kind == "json_schema" && len(schema) > 0:
+		return schemaGrammar(schema, schemaParam)
+	default:
+		return "", badRequest("invalid_value", param, "%s is of type text, json_object, or json_schema with a schema", param)
 	}
 }
 
@@ -49,16 +60,14 @@ func schemaGrammar(schema jsontext.Value, param string) (string, error) {
 	return grammar, err
 }
 
-// constrain sets the grammar that a request asks for, in one way only.
-func constrain(req *shared.GenerateRequest, own string, format *responseFormat) error {
-	demanded, err := format.grammar()
+// constrain sets the grammar that a request asks for, in one way only: with its
+// own grammar, or with what a format demands.
+func constrain(req *shared.GenerateRequest, own, demanded string) error {
 	switch {
-	case err != nil:
-		return err
 	case own == "":
 		req.Grammar = demanded
 	case demanded != "":
-		return badRequest("invalid_value", "grammar", "grammar and response_format exclude each other")
+		return badRequest("invalid_value", "grammar", "grammar and a format of the answer exclude each other")
 	default:
 		if _, err := gbnf.Parse(own); err != nil {
 			return badRequest("invalid_value", "grammar", "grammar: %s", err.Error())

@@ -63,6 +63,49 @@ func FuzzDecodeCompletion(f *testing.F) {
 	})
 }
 
+func FuzzDecodeResponses(f *testing.F) {
+	for _, seed := range []string{askResponse, `{"model":"m","input":[{"type":"reasoning","content":[]},{"role":"assistant","content":[{"type":"output_text","text":"x"}]}]}`,
+		`{"model":"m","input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"}]}`,
+		`{"model":"m","input":"x","text":{"format":{"type":"json_object"}},"tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"f"}}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var body responsesRequest
+		if err := decodeJSON(data, &body); err != nil {
+			fuzzDecode(t, err)
+			return
+		}
+		req, err := body.toShared()
+		fuzzDecode(t, err)
+		if err == nil && (len(req.Messages) == 0 || req.Prompt != "") {
+			t.Fatalf("%+v", req)
+		}
+		if _, err := json.Marshal(body.echo()); err != nil {
+			t.Fatalf("cannot be echoed: %v", err)
+		}
+	})
+}
+
+func FuzzDecodeMessages(f *testing.F) {
+	for _, seed := range []string{askMessage, `{"model":"m","max_tokens":1,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"x"}]}]}]}`,
+		`{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":""},{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":"x"}],"stop_sequences":["a"]}`,
+		`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"f"},"thinking":{"type":"disabled"}}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var body messagesRequest
+		if err := decodeJSON(data, &body); err != nil {
+			fuzzDecode(t, err)
+			return
+		}
+		req, err := body.toShared()
+		fuzzDecode(t, err)
+		if err == nil && (len(req.Messages) == 0 || req.MaxTokens < 1 || req.Messages[len(req.Messages)-1].Role == "assistant") {
+			t.Fatalf("%+v", req)
+		}
+	})
+}
+
 func FuzzDecodeEmbeddings(f *testing.F) {
 	for _, seed := range []string{`{"model":"m","input":"x"}`, `{"model":"m","input":["x",""]}`, `{"model":"m","input":[[1],[2,3]]}`,
 		`{"model":"m","input":[1.5]}`, `{"model":"m","input":[1],"encoding_format":"base64","dimensions":1}`} {

@@ -22,7 +22,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		if s.cfg.localOnly() && !shared.LoopbackHost(hostName(r.Host)) {
-			writeError(w, &httpError{status: http.StatusForbidden, code: "host_not_allowed",
+			refuse(w, r, &httpError{status: http.StatusForbidden, code: "host_not_allowed",
 				message: "this server answers to loopback names only; set api_keys to use others"})
 			return
 		}
@@ -35,19 +35,19 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		if r.Method == http.MethodOptions && origin != "" {
 			if allowed {
 				h.Set("Access-Control-Allow-Methods", "GET, POST")
-				h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Prefer")
+				h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Prefer, X-Api-Key, Anthropic-Version, Anthropic-Beta")
 			}
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		if origin != "" && !allowed && !sameOrigin(r, origin) && r.Method != http.MethodGet {
-			writeError(w, &httpError{status: http.StatusForbidden, code: "origin_not_allowed",
+			refuse(w, r, &httpError{status: http.StatusForbidden, code: "origin_not_allowed",
 				message: "requests from this origin are not allowed; list it in cors"})
 			return
 		}
 		switch {
 		case r.ContentLength > s.cfg.MaxBody:
-			writeError(w, bodyTooLarge())
+			refuse(w, r, bodyTooLarge())
 			return
 		case path.Clean(r.URL.Path) != r.URL.Path || r.URL.Path == "*":
 			// The multiplexer would answer with a redirect to some other path.
@@ -80,7 +80,7 @@ func (s *Server) withKey(keys []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !hasKey(r, keys) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			writeError(w, &httpError{status: http.StatusUnauthorized, code: "invalid_api_key",
+			refuse(w, r, &httpError{status: http.StatusUnauthorized, code: "invalid_api_key",
 				message: "a valid API key is needed: send it as a bearer token"})
 			return
 		}
@@ -107,15 +107,17 @@ func (s *Server) withAdmin(next http.Handler) http.Handler {
 // hasKey compares digests, so that neither content nor length of a key shows in
 // how long the comparison takes.
 func hasKey(r *http.Request, keys []string) bool {
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		given = r.Header.Get("X-Api-Key")
+	given := []string{r.Header.Get("X-Api-Key")}
+	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		given = append(given, bearer)
 	}
-	sum := sha256.Sum256([]byte(given))
 	found := 0
-	for _, key := range keys {
-		want := sha256.Sum256([]byte(key))
-		found |= subtle.ConstantTimeCompare(sum[:], want[:])
+	for _, given := range given {
+		sum := sha256.Sum256([]byte(given))
+		for _, key := range keys {
+			want := sha256.Sum256([]byte(key))
+			found |= subtle.ConstantTimeCompare(sum[:], want[:])
+		}
 	}
 	return found == 1
 }

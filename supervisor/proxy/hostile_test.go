@@ -131,6 +131,8 @@ func (patient) SetWriteDeadline(time.Time) error { return nil }
 func FuzzHandler(f *testing.F) {
 	for _, seed := range [][4]string{
 		{"POST", "/v1/chat/completions", "application/json", askStory}, {"POST", "/v1/completions", "application/json", `{"model":"story:F16","prompt":"x","stream":true}`},
+		{"POST", "/v1/responses", "application/json", `{"model":"story:F16","input":[{"role":"user","content":"x"}],"stream":true}`},
+		{"POST", "/v1/messages", "application/json", askMessage}, {"POST", "/v1/messages/count_tokens", "application/json", `{"model":"story:F16","messages":[]}`},
 		{"POST", "/tokenize", "application/json; charset=utf-8", `{"model":"story:F16","content":"x"}`}, {"GET", "/v1/models/story:F16", "", ""},
 		{"POST", "/api/slots/evict", "application/json", `{"slot_id":"q8","drop_host":true}`}, {"GET", "/v1/../x", "", ""}, {"OPTIONS", "*", "a/b", "{}"},
 	} {

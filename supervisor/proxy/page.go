@@ -33,13 +33,13 @@ func pageHandler() http.Handler {
 }
 
 func unknownURL(w http.ResponseWriter, r *http.Request) {
-	writeError(w, &httpError{status: http.StatusNotFound, code: "unknown_url",
+	refuse(w, r, &httpError{status: http.StatusNotFound, code: "unknown_url",
 		message: strings.ToValidUTF8("there is no such endpoint: "+r.Method+" "+r.URL.Path, "\uFFFD")})
 }
 
 func onlyPost(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Allow", http.MethodPost)
-	writeError(w, &httpError{status: http.StatusMethodNotAllowed, code: "method_not_allowed",
+	refuse(w, r, &httpError{status: http.StatusMethodNotAllowed, code: "method_not_allowed",
 		message: r.URL.Path + " takes POST"})
 }
 

@@ -118,13 +118,13 @@ func (l *stringList) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 
 const maxStops = 16
 
-func (l stringList) check() error {
+func (l stringList) check(name string) error {
 	if len(l) > maxStops {
-		return badRequest("invalid_value", "stop", "at most %d stop strings are allowed", maxStops)
+		return badRequest("invalid_value", name, "at most %d stop strings are allowed", maxStops)
 	}
 	for _, s := range l {
 		if s == "" {
-			return badRequest("invalid_value", "stop", "a stop string must not be empty")
+			return badRequest("invalid_value", name, "a stop string must not be empty")
 		}
 	}
 	return nil
@@ -149,6 +149,9 @@ func given(v jsontext.Value) bool {
 	}
 	return true
 }
+
+// noThinking reports whether an effort of reasoning is that there is to be none.
+func noThinking(effort jsontext.Value) bool { return string(effort) == `"none"` }
 
 // unsupported names the first parameter that was given but is not supported.
 func unsupported(params map[string]jsontext.Value, order ...string) error {

@@ -47,6 +47,9 @@ func (s *Server) Handler() http.Handler {
 	}
 	post("/v1/chat/completions", s.chatCompletions)
 	post("/v1/completions", s.completions)
+	post("/v1/responses", s.responses)
+	post(messagesPath, s.messages)
+	post(messagesPath+"/count_tokens", s.countTokens)
 	api.HandleFunc("GET /v1/models", s.models)
 	api.HandleFunc("GET /v1/models/{id...}", s.model)
 	post("/tokenize", s.tokenize)

@@ -8,22 +8,12 @@ import (
 type shape interface {
 	object(stream bool) string
 	idPrefix() string
-	// operation is its name in traces.
-	operation() string
 	// delta is a streamed piece; the first of a choice may say more than the others.
-	delta(index int, p piece, first bool) any
+	delta(index int, p piece) any
 	// finish is the last streamed piece of a choice.
 	finish(index int, reason string) any
 	// whole is a choice of an answer that is not streamed.
 	whole(index int, p piece, reason string) any
-}
-
-// piece is a part of one choice, or all of it.
-type piece struct {
-	text   string
-	probs  []shared.TokenLogprob
-	calls  []shared.ToolCall
-	offset int // characters of the choice before this piece
 }
 
 type chatShape struct{}
@@ -31,6 +21,8 @@ type chatShape struct{}
 type chatDelta struct {
 	Role    string `json:"role,omitempty"`
 	Content string `json:"content,omitempty"`
+
+	ReasoningContent string `json:"reasoning_content,omitempty"`
 
 	ToolCalls []callJSON `json:"tool_calls,omitempty"`
 }
@@ -43,9 +35,12 @@ type chatChunkChoice struct {
 }
 
 type chatText struct {
-	Role      string     `json:"role"`
-	Content   *string    `json:"content"` // null when there are calls and no text
-	Refusal   *string    `json:"refusal"`
+	Role    string  `json:"role"`
+	Content *string `json:"content"` // null when there are calls and no text
+	Refusal *string `json:"refusal"`
+
+	ReasoningContent string `json:"reasoning_content,omitempty"`
+
 	ToolCalls []callJSON `json:"tool_calls,omitempty"`
 }
 
@@ -65,11 +60,11 @@ func (chatShape) object(stream bool) string {
 
 func (chatShape) idPrefix() string { return "chatcmpl-" }
 
-func (chatShape) operation() string { return "chat" }
-
-func (chatShape) delta(index int, p piece, first bool) any {
-	c := chatChunkChoice{Index: index, Delta: chatDelta{Content: p.text, ToolCalls: toPieces(p.calls)}, Logprobs: toChatLogprobs(p.probs)}
-	if first {
+func (chatShape) delta(index int, p piece) any {
+	c := chatChunkChoice{Index: index, Logprobs: toChatLogprobs(p.probs), Delta: chatDelta{
+		Content: p.text, ReasoningContent: p.reasoning, ToolCalls: toPieces(p.calls),
+	}}
+	if p.first {
 		c.Delta.Role = "assistant"
 	}
 	return c
@@ -80,7 +75,7 @@ func (chatShape) finish(index int, reason string) any {
 }
 
 func (chatShape) whole(index int, p piece, reason string) any {
-	message := chatText{Role: "assistant", Content: &p.text, ToolCalls: joinCalls(p.calls)}
+	message := chatText{Role: "assistant", Content: &p.text, ReasoningContent: p.reasoning, ToolCalls: joinCalls(p.calls)}
 	if p.text == "" && len(p.calls) > 0 {
 		message.Content = nil
 	}
@@ -98,9 +93,8 @@ type textChoice struct {
 
 func (textShape) object(bool) string { return "text_completion" }
 func (textShape) idPrefix() string   { return "cmpl-" }
-func (textShape) operation() string  { return "text_completion" }
 
-func (textShape) delta(index int, p piece, _ bool) any {
+func (textShape) delta(index int, p piece) any {
 	return textChoice{Index: index, Text: p.text, Logprobs: toTextLogprobs(p)}
 }
 
@@ -129,10 +123,16 @@ type usageJSON struct {
 	CompletionTokens    int           `json:"completion_tokens"`
 	TotalTokens         int           `json:"total_tokens"`
 	PromptTokensDetails promptDetails `json:"prompt_tokens_details"`
+
+	CompletionTokensDetails completionDetails `json:"completion_tokens_details"`
 }
 
 type promptDetails struct {
 	CachedTokens int `json:"cached_tokens"`
+}
+
+type completionDetails struct {
+	ReasoningTokens int `json:"reasoning_tokens"`
 }
 
 // add counts a further choice of the same prompt.
@@ -142,6 +142,7 @@ func (u *usageJSON) add(n shared.Usage) {
 		u.PromptTokensDetails.CachedTokens = n.CachedTokens
 	}
 	u.CompletionTokens += n.CompletionTokens
+	u.CompletionTokensDetails.ReasoningTokens += n.ReasoningTokens
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
 }
 

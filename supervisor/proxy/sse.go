@@ -11,8 +11,20 @@ import (
 	"github.com/firstframe/firstframe/shared"
 )
 
-// sse writes server-sent events: headers with the first event, one flush for
-// each. A client that does not read loses its stream at the write deadline.
+// event is a server-sent event. The APIs of which each event says its type in its
+// data as well have names.
+type event struct {
+	name string
+	data any
+}
+
+// streamDone ends the streams of completions; it is no JSON.
+const streamDone verbatim = "[DONE]"
+
+type verbatim string
+
+// sse writes server-sent events: headers with the first one, and a flush for each
+// as it comes. A client that does not read loses its stream at the write deadline.
 type sse struct {
 	w       http.ResponseWriter
 	ctl     *http.ResponseController
@@ -41,27 +53,36 @@ func (s *sse) setTiming(p shared.Phases) {
 	s.w.Header().Set("Server-Timing", strings.Join(parts, ", "))
 }
 
-func (s *sse) send(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return s.raw(b)
-}
+// send writes an event without a name.
+func (s *sse) send(v any) error { return s.events(event{data: v}) }
 
-func (s *sse) done() error { return s.raw([]byte("[DONE]")) }
-
-func (s *sse) raw(data []byte) error {
-	if s.err != nil {
+// events writes events that come at the same moment, with one flush.
+func (s *sse) events(all ...event) error {
+	if s.err != nil || len(all) == 0 {
 		return s.err
 	}
-	if err := s.write(data); err != nil {
+	s.buf = s.buf[:0]
+	for _, e := range all {
+		data, literal := e.data.(verbatim)
+		if !literal {
+			b, err := json.Marshal(e.data)
+			if err != nil {
+				return err
+			}
+			data = verbatim(b)
+		}
+		if e.name != "" {
+			s.buf = append(append(append(s.buf, "event: "...), e.name...), '\n')
+		}
+		s.buf = append(append(append(s.buf, "data: "...), data...), "\n\n"...)
+	}
+	if err := s.write(); err != nil {
 		s.err = shared.Errorf(shared.KindCancelled, "cannot write to the client: %w", err)
 	}
 	return s.err
 }
 
-func (s *sse) write(data []byte) error {
+func (s *sse) write() error {
 	if err := s.ctl.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil {
 		return err
 	}
@@ -73,9 +94,6 @@ func (s *sse) write(data []byte) error {
 		h.Set("X-Accel-Buffering", "no")
 		s.w.WriteHeader(http.StatusOK)
 	}
-	s.buf = append(s.buf[:0], "data: "...)
-	s.buf = append(s.buf, data...)
-	s.buf = append(s.buf, '\n', '\n')
 	if _, err := s.w.Write(s.buf); err != nil {
 		return err
 	}

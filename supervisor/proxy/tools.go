@@ -40,34 +40,55 @@ const (
 
 // setTools reads the tools of a chat and whether they are to be called.
 func (r *chatRequest) setTools(req *shared.GenerateRequest) error {
-	if len(r.Tools) > maxTools {
-		return badRequest("invalid_value", "tools", "at most %d tools are allowed", maxTools)
-	}
 	for _, t := range r.Tools {
-		switch {
-		case t.Type != "function":
-			return badRequest("unsupported_parameter", "tools", "tools of type %q are not supported", t.Type)
-		case !validToolName(t.Function.Name):
-			return badRequest("invalid_value", "tools", "a function's name has 1 to 64 letters, digits, _ and -")
+		if t.Type != "function" {
+			return unsupportedTool(t.Type)
 		}
-		tool := shared.Tool{Name: t.Function.Name, Description: t.Function.Description}
-		if p := t.Function.Parameters; len(p) > 0 && p.Kind() != 'n' {
-			if _, err := schemaGrammar(p, "tools"); err != nil {
-				return err
-			}
-			tool.Parameters = string(p)
+		if err := addTool(req, t.Function); err != nil {
+			return err
 		}
-		req.Tools = append(req.Tools, tool)
 	}
 	req.OneToolCall = r.ParallelToolCalls != nil && !*r.ParallelToolCalls
-	if err := r.chooseTool(req); err != nil {
+	if err := chooseTool(req, r.ToolChoice, func() (string, bool) {
+		var one toolJSON
+		err := decodeJSON(r.ToolChoice, &one)
+		return one.Function.Name, err == nil && one.Type == "function"
+	}); err != nil {
 		return err
 	}
+	return checkTools(req)
+}
+
+func unsupportedTool(kind string) error {
+	return badRequest("unsupported_parameter", "tools", "tools of type %q are not supported", kind)
+}
+
+// addTool adds a function to those that a request offers.
+func addTool(req *shared.GenerateRequest, f functionJSON) error {
+	switch {
+	case len(req.Tools) == maxTools:
+		return badRequest("invalid_value", "tools", "at most %d tools are allowed", maxTools)
+	case !validToolName(f.Name):
+		return badRequest("invalid_value", "tools", "a function's name has 1 to 64 letters, digits, _ and -")
+	}
+	tool := shared.Tool{Name: f.Name, Description: f.Description}
+	if p := f.Parameters; len(p) > 0 && p.Kind() != 'n' {
+		if _, err := schemaGrammar(p, "tools"); err != nil {
+			return err
+		}
+		tool.Parameters = string(p)
+	}
+	req.Tools = append(req.Tools, tool)
+	return nil
+}
+
+// checkTools refuses what tools cannot be used with.
+func checkTools(req *shared.GenerateRequest) error {
 	switch {
 	case len(req.Tools) == 0:
 		return nil
 	case req.Grammar != "":
-		return badRequest("invalid_value", "tools", "tools cannot be used with response_format or grammar")
+		return badRequest("invalid_value", "tools", "tools cannot be used with a format of the answer or a grammar")
 	case req.IgnoreEOS:
 		return badRequest("invalid_value", "ignore_eos", "ignore_eos cannot be used with tools")
 	}
@@ -85,10 +106,10 @@ func validToolName(name string) bool {
 	return name != "" && len(name) <= maxToolName
 }
 
-// chooseTool reads tool_choice: a word, or the one function to call.
-func (r *chatRequest) chooseTool(req *shared.GenerateRequest) error {
-	var one toolJSON
-	switch choice := string(r.ToolChoice); {
+// chooseTool reads tool_choice: a word, or the one function to call, of which
+// named gives the name.
+func chooseTool(req *shared.GenerateRequest, choice jsontext.Value, named func() (string, bool)) error {
+	switch choice := string(choice); {
 	case choice == "" || choice == "null" || choice == `"auto"`:
 		return nil
 	case choice == `"none"`:
@@ -99,17 +120,23 @@ func (r *chatRequest) chooseTool(req *shared.GenerateRequest) error {
 	case choice == `"required"`:
 		req.ToolChoice = shared.ToolRequired
 		return nil
-	case decodeJSON(r.ToolChoice, &one) == nil && one.Type == "function":
-		for _, t := range req.Tools {
-			if t.Name == one.Function.Name {
-				req.ToolChoice, req.OnlyTool = shared.ToolRequired, t.Name
-				return nil
-			}
-		}
-		return badRequest("invalid_value", "tool_choice", "there is no tool %q", one.Function.Name)
-	default:
+	}
+	name, ok := named()
+	if !ok {
 		return badRequest("invalid_value", "tool_choice", "tool_choice is none, auto, required or a function")
 	}
+	return chooseOne(req, name)
+}
+
+// chooseOne has the model call one tool.
+func chooseOne(req *shared.GenerateRequest, name string) error {
+	for _, t := range req.Tools {
+		if t.Name == name {
+			req.ToolChoice, req.OnlyTool = shared.ToolRequired, name
+			return nil
+		}
+	}
+	return badRequest("invalid_value", "tool_choice", "there is no tool %q", name)
 }
 
 // toToolCalls are the calls of an earlier answer.
@@ -119,13 +146,17 @@ func toToolCalls(calls []callJSON) ([]shared.ToolCall, error) {
 		if c.Type != "function" || c.Function.Name == "" {
 			return nil, badRequest("invalid_value", "messages", "tool_calls are of type function and have a name")
 		}
-		arguments := jsontext.Value(c.Function.Arguments)
-		if !arguments.IsValid() || arguments.Kind() != '{' {
+		if !isObject(c.Function.Arguments) {
 			return nil, badRequest("invalid_value", "messages", "arguments of a tool call are a JSON object as text")
 		}
 		out = append(out, shared.ToolCall{Index: i, ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
 	}
 	return out, nil
+}
+
+func isObject(text string) bool {
+	v := jsontext.Value(text)
+	return v.IsValid() && v.Kind() == '{'
 }
 
 // toPieces are pieces of calls as a stream has them.

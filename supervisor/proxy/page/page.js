@@ -122,7 +122,9 @@ async function ask() {
       if (data === "[DONE]") break;
       const event = JSON.parse(data);
       if (event.error) throw new Error(event.error.message);
-      $("answer").append(event.choices[0]?.delta?.content ?? "");
+      const delta = event.choices[0]?.delta ?? {};
+      if (delta.reasoning_content) $("answer").append(el("em", {}, delta.reasoning_content));
+      $("answer").append(delta.content ?? "");
       if (event.timings) $("answer-fall").replaceChildren(waterfall(event.timings), el("p", { class: "note" }, explain(event.timings)));
     }
   } catch (e) {
