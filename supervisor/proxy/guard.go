@@ -22,7 +22,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		if s.cfg.localOnly() && !shared.LoopbackHost(hostName(r.Host)) {
-			writeError(w, &httpError{status: http.StatusForbidden, code: "host_not_allowed",
+			refuse(w, r, &httpError{status: http.StatusForbidden, code: "host_not_allowed",
 				message: "this server answers to loopback names only; set api_keys to use others"})
 			return
 		}
@@ -41,13 +41,13 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			return
 		}
 		if origin != "" && !allowed && !sameOrigin(r, origin) && r.Method != http.MethodGet {
-			writeError(w, &httpError{status: http.StatusForbidden, code: "origin_not_allowed",
+			refuse(w, r, &httpError{status: http.StatusForbidden, code: "origin_not_allowed",
 				message: "requests from this origin are not allowed; list it in cors"})
 			return
 		}
 		switch {
 		case r.ContentLength > s.cfg.MaxBody:
-			writeError(w, bodyTooLarge())
+			refuse(w, r, bodyTooLarge())
 			return
 		case path.Clean(r.URL.Path) != r.URL.Path || r.URL.Path == "*":
 			// The multiplexer would answer with a redirect to some other path.
@@ -80,7 +80,7 @@ func (s *Server) withKey(keys []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !hasKey(r, keys) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			writeError(w, &httpError{status: http.StatusUnauthorized, code: "invalid_api_key",
+			refuse(w, r, &httpError{status: http.StatusUnauthorized, code: "invalid_api_key",
 				message: "a valid API key is needed: send it as a bearer token"})
 			return
 		}
@@ -97,8 +97,8 @@ func (s *Server) withAdmin(next http.Handler) http.Handler {
 	case len(s.cfg.AdminKeys) > 0:
 		return s.withKey(s.cfg.AdminKeys, next)
 	default:
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			writeError(w, &httpError{status: http.StatusForbidden, code: "admin_disabled",
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			refuse(w, r, &httpError{status: http.StatusForbidden, code: "admin_disabled",
 				message: "admin actions need admin_keys in the configuration"})
 		})
 	}

@@ -33,7 +33,7 @@ func pageHandler() http.Handler {
 }
 
 func unknownURL(w http.ResponseWriter, r *http.Request) {
-	writeError(w, &httpError{status: http.StatusNotFound, code: "unknown_url",
+	refuse(w, r, &httpError{status: http.StatusNotFound, code: "unknown_url",
 		message: strings.ToValidUTF8("there is no such endpoint: "+r.Method+" "+r.URL.Path, "\uFFFD")})
 }
 
