@@ -2,13 +2,19 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"time"
 )
 
 // ollama adds the endpoints of Ollama's clients.
 func (s *Server) ollama(root *http.ServeMux) {
+	keys := s.cfg.APIKeys
+	if len(keys) > 0 {
+		// Unloading takes an admin key, and a request has room for one key.
+		keys = slices.Concat(keys, s.cfg.AdminKeys)
+	}
 	add := func(method, path string, h http.HandlerFunc) {
-		root.Handle(method+" "+path, s.withKey(s.cfg.APIKeys, h))
+		root.Handle(method+" "+path, s.withKey(keys, h))
 		root.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", method)
 			refuse(w, r, &httpError{status: http.StatusMethodNotAllowed, code: "method_not_allowed", message: path + " takes " + method})
@@ -25,7 +31,7 @@ func (s *Server) ollama(root *http.ServeMux) {
 	add(http.MethodGet, "/api/ps", s.ollamaRunning)
 	add(http.MethodGet, "/api/version", s.ollamaVersion)
 	for _, path := range []string{"/api/pull", "/api/push", "/api/create", "/api/copy", "/api/delete", "/api/blobs/{digest}"} {
-		root.Handle(path, s.withKey(s.cfg.APIKeys, http.HandlerFunc(ollamaMissing)))
+		root.Handle(path, s.withKey(keys, http.HandlerFunc(ollamaMissing)))
 	}
 }
 

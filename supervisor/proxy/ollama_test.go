@@ -216,6 +216,12 @@ func TestOllamaErrors(t *testing.T) {
 	if r := locked.do("POST", "/api/generate", `{"model":"story:Q8_0","keep_alive":0}`, "Authorization", "Bearer k"); r.status != 403 {
 		t.Errorf("unloading without an admin key: %d %s", r.status, r.body)
 	}
+	ruled := start(t, Config{HTTPSpec: shared.HTTPSpec{APIKeys: []string{"k"}, AdminKeys: []string{"a"}}}, &fake{})
+	for key, status := range map[string]int{"k": 401, "a": 200} {
+		if r := ruled.do("POST", "/api/generate", `{"model":"story:Q8_0","keep_alive":0}`, "Authorization", "Bearer "+key); r.status != status {
+			t.Errorf("unloading with key %s: %d %s", key, r.status, r.body)
+		}
+	}
 }
 
 func TestOllamaStreamEndsInAnError(t *testing.T) {
