@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/modelstore"
 )
 
 // Config is a configuration without errors.
@@ -117,11 +118,14 @@ func (d *decoder) models(root *node, bases map[string]string) map[string]model {
 			precision: strings.ToUpper(d.text(n, "precision", "")),
 		}
 		d.requestName(n, "name", m.name)
-		if m.path != "" && !filepath.IsAbs(m.path) {
-			m.path = filepath.Join(bases[n.rng.Filename], m.path)
-		}
 		if m.sha256 != "" && !sha256Hex.MatchString(m.sha256) {
 			d.errorf(n.values["sha256"].rng, "Wrong digest", "A sha256 has 64 hexadecimal digits.")
+		}
+		switch {
+		case modelstore.Named(m.path):
+			d.fromStore(n, &m)
+		case m.path != "" && !filepath.IsAbs(m.path):
+			m.path = filepath.Join(bases[n.rng.Filename], m.path)
 		}
 		if m.precision != "" && !precisionName.MatchString(m.precision) {
 			d.errorf(n.values["precision"].rng, "Wrong precision", "A precision is a name such as Q8_0, Q4_K_M or F16.")
@@ -129,6 +133,28 @@ func (d *decoder) models(root *node, bases map[string]string) map[string]model {
 		models[n.label] = m
 	}
 	return models
+}
+
+// fromStore finds the file that a name in a local store means now. Its digest is
+// declared with it, so that the bytes are what the store says.
+func (d *decoder) fromStore(n *node, m *model) {
+	found, err := modelstore.FromEnvironment(d.eval.lookup).Find(m.path)
+	switch {
+	case err != nil:
+		d.errorf(n.values["path"].rng, "Not in the store", "%s.", sentence(err))
+	case m.sha256 == "":
+		m.sha256 = found.SHA256
+	case found.SHA256 != "" && found.SHA256 != m.sha256:
+		d.errorf(n.values["sha256"].rng, "Wrong digest", "The store keeps this model under the digest %s.", found.SHA256)
+	}
+	m.path = found.Path
+}
+
+// sentence is an error's text with a capital letter.
+func sentence(err error) string {
+	text := shared.AsError(err, "", "").Text()
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
 }
 
 // requestName checks a name that requests use.

@@ -128,7 +128,7 @@ func Schema() Block {
 			{Name: "log_json", Type: typeBool, Default: "false", Meaning: "log lines as JSON"},
 		}},
 		{Name: "model", Label: "name", Many: true, Meaning: "a model file", Keys: []Key{
-			{Name: "path", Type: typeString, Required: true, Meaning: "GGUF file, relative to this file's folder"},
+			{Name: "path", Type: typeString, Required: true, Meaning: "GGUF file, relative to this file's folder, or its name in a local store: ollama:MODEL:TAG, hf:ORG/REPO/FILE.gguf"},
 			{Name: "name", Type: typeString, Default: "the label", Meaning: "the name that requests use; several precisions may share it"},
 			{Name: "sha256", Type: typeString, Default: "not checked", Meaning: "digest of the file; another one keeps the slot empty"},
 			{Name: "precision", Type: typeString, Default: "not checked", Meaning: "precision of the file; another one keeps the slot empty"},

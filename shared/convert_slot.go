@@ -170,6 +170,7 @@ func toSlotInfo(s SlotInfo) *pb.SlotInfo {
 		HostHeld:       s.HostHeld,
 		DeviceHeld:     s.DeviceHeld,
 		ResidentBytes:  s.ResidentBytes,
+		File:           toModelFile(s.File),
 	}
 }
 
@@ -206,6 +207,7 @@ func fromSlotInfo(m *pb.SlotInfo) SlotInfo {
 		HostHeld:       m.GetHostHeld(),
 		DeviceHeld:     m.GetDeviceHeld(),
 		ResidentBytes:  m.GetResidentBytes(),
+		File:           fromModelFile(m.GetFile()),
 	}
 }
 

@@ -195,6 +195,23 @@ type SlotInfo struct {
 	DeviceHeld int64
 	// ResidentBytes is the memory that the system counts for the process.
 	ResidentBytes int64
+	// File is zero until the model file's header has been read.
+	File ModelFile
+}
+
+// ModelFile is what the header of a slot's model file tells about the model.
+type ModelFile struct {
+	Architecture    string
+	Parameters      int64 // weights, whatever their type
+	Bytes           int64
+	TrainedTokens   int // the longest context the model was made for; 0 when the file does not say
+	EmbeddingLength int
+	// Template says whether the file has a chat template, and Tools whether the
+	// calls that this template asks for can be read.
+	Template bool
+	Tools    bool
+	// ModifiedUnixNS is when the file was written last, in nanoseconds since 1970.
+	ModifiedUnixNS int64
 }
 
 // HostDevice is the name of host memory among the budgets.

@@ -24,24 +24,22 @@ type toolFormat struct {
 // someSpace is the blank that models put between the parts of a call.
 const someSpace = ` " "? `
 
-// detectTools finds the format in a chat template, nil when the template knows
-// of no tools or writes calls in a way that is not known here.
+// detectTools finds the format in a chat template, nil when there is none that
+// is known.
 func detectTools(template string) *toolFormat {
 	const lines = ` [ \n]{0,2} `
-	switch {
-	case !strings.Contains(template, "tools"):
-		return nil
-	case strings.Contains(template, "<tool_call>"):
+	switch shared.TemplateTools(template) {
+	case shared.ToolsTagged:
 		return &toolFormat{
 			marker: "<tool_call>", begin: lines, end: lines + `"</tool_call>"`, between: lines + `"<tool_call>"` + lines,
 			arguments: "arguments",
 		}
-	case strings.Contains(template, "[TOOL_CALLS]") && !strings.Contains(template, "[ARGS]"):
+	case shared.ToolsListed:
 		return &toolFormat{
 			marker: "[TOOL_CALLS]", begin: someSpace + `"["` + someSpace, between: `","` + someSpace, close: someSpace + `"]"`,
 			arguments: "arguments", more: `("," ` + someSpace + `"\"id\":"` + someSpace + `"\"" [a-zA-Z0-9]{9} "\"")?`,
 		}
-	case strings.Contains(template, toolObject) && strings.Contains(template, `"parameters"`):
+	case shared.ToolsUnmarked:
 		return &toolFormat{arguments: "parameters"}
 	default:
 		return nil

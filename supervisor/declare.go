@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"os"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -22,6 +23,8 @@ type modelFiles interface {
 type modelHeader interface {
 	Identity(modelRevision string, spec shared.SlotSpec) shared.Identity
 	Size() int64
+	// About is what the header tells of the model.
+	About() shared.ModelFile
 	// DeviceNeed estimates what the slot allocates beside the model's bytes.
 	DeviceNeed(spec shared.SlotSpec) int64
 }
@@ -34,7 +37,23 @@ func (ggufFiles) Header(path string) (modelHeader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	h := ggufHeader{File: f}
+	// Only people see it: a file that is gone by now is found out elsewhere.
+	if info, err := os.Stat(path); err == nil {
+		h.modified = info.ModTime().UnixNano()
+	}
+	return h, nil
+}
+
+type ggufHeader struct {
+	*gguf.File
+	modified int64
+}
+
+func (h ggufHeader) About() shared.ModelFile {
+	about := h.File.About()
+	about.ModifiedUnixNS = h.modified
+	return about
 }
 
 func (ggufFiles) Digest(ctx context.Context, path string, progress func(done, total int64)) (string, error) {
@@ -158,6 +177,7 @@ func (d *declarer) header(path string) (modelHeader, error) {
 func (d *declarer) partly(header modelHeader, slots []*slot) []*slot {
 	var right []*slot
 	for _, s := range slots {
+		s.described(header.About())
 		spec := s.spec
 		spec.DeclaredSHA256 = "" // the header cannot contradict it
 		id := header.Identity("", spec)

@@ -68,6 +68,10 @@ func (h fakeHeader) Identity(revision string, _ shared.SlotSpec) shared.Identity
 
 func (h fakeHeader) Size() int64 { return 1000 }
 
+func (h fakeHeader) About() shared.ModelFile {
+	return shared.ModelFile{Architecture: "fake", Bytes: h.Size()}
+}
+
 // DeviceNeed is more than fakes then have.
 func (h fakeHeader) DeviceNeed(shared.SlotSpec) int64 { return 2100 }
 

@@ -39,6 +39,7 @@ type owner struct {
 	idle       alarm // for a slot that nobody uses
 
 	identity   shared.Identity
+	about      shared.ModelFile
 	modelBytes int64
 	need       amount  // estimated, and once it has been resident measured
 	grants     int     // of room, heard of

@@ -27,6 +27,7 @@ func (o *owner) publish() {
 		Exit:          o.lastExit,
 		Pin:           s.Pin,
 		ReplicaOf:     s.ReplicaOf,
+		File:          o.about,
 	}
 	o.showResume()
 	if o.proc != nil {

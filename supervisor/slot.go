@@ -205,6 +205,11 @@ func (s *slot) declare(id shared.Identity, need amount, err *shared.Error) {
 	}})
 }
 
+// described tells the slot what the header of its model file says.
+func (s *slot) described(about shared.ModelFile) {
+	s.post(message{note: func(o *owner) { o.about = about }})
+}
+
 // fillRate is how many bytes a second a worker gets through at least, be it to
 // fill memory or to compute one step with them.
 const fillRate = 32 << 20

@@ -83,7 +83,7 @@ func (a *app) root() *cobra.Command {
 		"state directory of the supervisor (default $"+envStateDir+" or the per-user runtime folder)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(a.demoCmd(), a.runCmd(), a.serveCmd(), a.validateCmd(), a.planCmd(), a.reloadCmd(), a.slotsCmd(), a.generateCmd(),
-		a.prepareCmd(), a.evictCmd(), a.restartCmd(), a.engineCmd(), a.doctorCmd(), a.benchCmd(), a.topCmd(),
+		a.prepareCmd(), a.evictCmd(), a.restartCmd(), a.pullCmd(), a.engineCmd(), a.doctorCmd(), a.benchCmd(), a.topCmd(),
 		a.proxyCmd(), a.versionCmd(), a.workerCmd())
 	return root
 }

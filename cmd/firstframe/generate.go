@@ -18,6 +18,7 @@ import (
 const maxPromptBytes = 16 << 20
 
 type generateFlags struct {
+	file          modelFile // without a name, the running supervisor answers
 	requirement   shared.Requirement
 	maxTokens     int
 	temperature   float32
@@ -40,14 +41,18 @@ func (a *app) generateCmd() *cobra.Command {
 	var f generateFlags
 	cmd := &cobra.Command{
 		Use:   "generate [flags] PROMPT",
-		Short: "Run one request on a running supervisor",
-		Long:  "Run one request on a running supervisor. The answer goes to standard output as it is made.\nPROMPT is one user message, rendered with the model's chat template; - reads it from standard input.",
-		Args:  usageArgs(cobra.ExactArgs(1)),
+		Short: "Run one request on a running supervisor, or on a model file",
+		Long: "Run one request on a running supervisor, or with --file on a model file in a supervisor of its own.\n" +
+			"The answer goes to standard output as it is made. PROMPT is one user message, rendered with the\n" +
+			"model's chat template; - reads it from standard input.",
+		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.generate(cmd.Context(), f, args[0])
 		},
 	}
 	flags := cmd.Flags()
+	flags.StringVar(&f.file.name, "file", "", "run on this model file, or name in a local store, without a running supervisor")
+	f.file.register(flags)
 	flags.StringVar(&f.requirement.SlotID, "slot", "", "run on this slot")
 	flags.StringVar(&f.requirement.Model, "model", "", "model name, alias or slot name")
 	flags.StringVar(&f.requirement.Precision, "precision", "", "exact precision, such as Q8_0")
@@ -85,12 +90,19 @@ func (f generateFlags) request(prompt string) (shared.GenerateRequest, error) {
 		names string
 	}{
 		{f.requirement.SlotID != "" && f.requirement.Model != "", "--slot and --model"},
+		{f.file.name != "" && f.requirement != shared.Requirement{}, "--file and what chooses among slots"},
 		{f.json && f.ndjson, "--json and --ndjson"},
 		{f.raw && f.system != "", "--raw and --system"},
 	} {
 		if both.set {
 			return shared.GenerateRequest{}, &usageError{errors.New(both.names + " exclude each other")}
 		}
+	}
+	if f.file.name == "" && (f.file.contextTokens != 0 || f.file.threads != 0) {
+		return shared.GenerateRequest{}, &usageError{errors.New("--context and --threads need --file")}
+	}
+	if err := f.file.check(); err != nil {
+		return shared.GenerateRequest{}, err
 	}
 	if f.maxTokens < 0 || f.deadline < 0 || f.topK < 0 {
 		return shared.GenerateRequest{}, &usageError{errors.New("--max-tokens, --top-k and --deadline cannot be negative")}
@@ -131,11 +143,32 @@ func (a *app) generate(ctx context.Context, f generateFlags, prompt string) erro
 	if err != nil {
 		return err
 	}
+	if f.file.name != "" {
+		return a.generateWith(ctx, f, req, prompt)
+	}
 	frontend, done, err := a.attach(ctx)
 	if err != nil {
 		return a.endStream(f, err)
 	}
 	defer done()
+	return a.generateOn(ctx, frontend, f, req)
+}
+
+// generateWith runs one request on a model file.
+func (a *app) generateWith(ctx context.Context, f generateFlags, req shared.GenerateRequest, prompt string) error {
+	slot, template, err := f.file.slot("file")
+	if err != nil {
+		return a.endStream(f, err)
+	}
+	if !template && f.system == "" {
+		req.Messages, req.Prompt = nil, prompt // a base model continues text, and knows no roles
+	}
+	req.Requirement.SlotID = slot.SlotID
+	return a.withSlot(ctx, slot, func(fe shared.Frontend) error { return a.generateOn(ctx, fe, f, req) })
+}
+
+// generateOn runs one request and prints its answer.
+func (a *app) generateOn(ctx context.Context, frontend shared.Frontend, f generateFlags, req shared.GenerateRequest) error {
 	m, all, err := a.stream(ctx, frontend, req, f)
 	text := all.Text
 	if !f.json && !f.ndjson && text != "" && !strings.HasSuffix(text, "\n") {

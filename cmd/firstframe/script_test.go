@@ -132,7 +132,7 @@ func stopCommand(ts *testscript.TestScript, neg bool, args []string) {
 func scriptCommand(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(built.dir, "firstframe"), args...)
 	cmd.Dir = ts.Getenv("WORK")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", enginelib.EnvDir, envStateDir, "MODELS"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", enginelib.EnvDir, envStateDir, "MODELS", "OLLAMA_MODELS", "HF_HUB_CACHE"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	return cmd

@@ -4011,12 +4011,13 @@ type SlotInfo struct {
 	Load           *SlotLoad              `protobuf:"bytes,24,opt,name=load,proto3" json:"load,omitempty"`
 	Exit           string                 `protobuf:"bytes,25,opt,name=exit,proto3" json:"exit,omitempty"`
 	// From when the message was made.
-	RetryAfterNs  int64  `protobuf:"varint,26,opt,name=retry_after_ns,json=retryAfterNs,proto3" json:"retry_after_ns,omitempty"`
-	Pin           bool   `protobuf:"varint,27,opt,name=pin,proto3" json:"pin,omitempty"`
-	ReplicaOf     string `protobuf:"bytes,28,opt,name=replica_of,json=replicaOf,proto3" json:"replica_of,omitempty"`
-	HostHeld      int64  `protobuf:"varint,29,opt,name=host_held,json=hostHeld,proto3" json:"host_held,omitempty"`
-	DeviceHeld    int64  `protobuf:"varint,30,opt,name=device_held,json=deviceHeld,proto3" json:"device_held,omitempty"`
-	ResidentBytes int64  `protobuf:"varint,31,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
+	RetryAfterNs  int64      `protobuf:"varint,26,opt,name=retry_after_ns,json=retryAfterNs,proto3" json:"retry_after_ns,omitempty"`
+	Pin           bool       `protobuf:"varint,27,opt,name=pin,proto3" json:"pin,omitempty"`
+	ReplicaOf     string     `protobuf:"bytes,28,opt,name=replica_of,json=replicaOf,proto3" json:"replica_of,omitempty"`
+	HostHeld      int64      `protobuf:"varint,29,opt,name=host_held,json=hostHeld,proto3" json:"host_held,omitempty"`
+	DeviceHeld    int64      `protobuf:"varint,30,opt,name=device_held,json=deviceHeld,proto3" json:"device_held,omitempty"`
+	ResidentBytes int64      `protobuf:"varint,31,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
+	File          *ModelFile `protobuf:"bytes,40,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4268,6 +4269,114 @@ func (x *SlotInfo) GetResidentBytes() int64 {
 	return 0
 }
 
+func (x *SlotInfo) GetFile() *ModelFile {
+	if x != nil {
+		return x.File
+	}
+	return nil
+}
+
+// What the header of a model file tells.
+type ModelFile struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Architecture    string                 `protobuf:"bytes,1,opt,name=architecture,proto3" json:"architecture,omitempty"`
+	Parameters      int64                  `protobuf:"varint,2,opt,name=parameters,proto3" json:"parameters,omitempty"`
+	Bytes           int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	TrainedTokens   int32                  `protobuf:"varint,4,opt,name=trained_tokens,json=trainedTokens,proto3" json:"trained_tokens,omitempty"`
+	EmbeddingLength int32                  `protobuf:"varint,5,opt,name=embedding_length,json=embeddingLength,proto3" json:"embedding_length,omitempty"`
+	Template        bool                   `protobuf:"varint,6,opt,name=template,proto3" json:"template,omitempty"`
+	Tools           bool                   `protobuf:"varint,7,opt,name=tools,proto3" json:"tools,omitempty"`
+	ModifiedUnixNs  int64                  `protobuf:"varint,8,opt,name=modified_unix_ns,json=modifiedUnixNs,proto3" json:"modified_unix_ns,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ModelFile) Reset() {
+	*x = ModelFile{}
+	mi := &file_firstframe_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelFile) ProtoMessage() {}
+
+func (x *ModelFile) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelFile.ProtoReflect.Descriptor instead.
+func (*ModelFile) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *ModelFile) GetArchitecture() string {
+	if x != nil {
+		return x.Architecture
+	}
+	return ""
+}
+
+func (x *ModelFile) GetParameters() int64 {
+	if x != nil {
+		return x.Parameters
+	}
+	return 0
+}
+
+func (x *ModelFile) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ModelFile) GetTrainedTokens() int32 {
+	if x != nil {
+		return x.TrainedTokens
+	}
+	return 0
+}
+
+func (x *ModelFile) GetEmbeddingLength() int32 {
+	if x != nil {
+		return x.EmbeddingLength
+	}
+	return 0
+}
+
+func (x *ModelFile) GetTemplate() bool {
+	if x != nil {
+		return x.Template
+	}
+	return false
+}
+
+func (x *ModelFile) GetTools() bool {
+	if x != nil {
+		return x.Tools
+	}
+	return false
+}
+
+func (x *ModelFile) GetModifiedUnixNs() int64 {
+	if x != nil {
+		return x.ModifiedUnixNs
+	}
+	return 0
+}
+
 type BudgetUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
@@ -4279,7 +4388,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_firstframe_proto_msgTypes[53]
+	mi := &file_firstframe_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4291,7 +4400,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[53]
+	mi := &file_firstframe_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4304,7 +4413,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{53}
+	return file_firstframe_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *BudgetUse) GetDevice() string {
@@ -4340,7 +4449,7 @@ type SlotList struct {
 
 func (x *SlotList) Reset() {
 	*x = SlotList{}
-	mi := &file_firstframe_proto_msgTypes[54]
+	mi := &file_firstframe_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4352,7 +4461,7 @@ func (x *SlotList) String() string {
 func (*SlotList) ProtoMessage() {}
 
 func (x *SlotList) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[54]
+	mi := &file_firstframe_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4365,7 +4474,7 @@ func (x *SlotList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotList.ProtoReflect.Descriptor instead.
 func (*SlotList) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{54}
+	return file_firstframe_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SlotList) GetSlots() []*SlotInfo {
@@ -4398,7 +4507,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_firstframe_proto_msgTypes[55]
+	mi := &file_firstframe_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4410,7 +4519,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[55]
+	mi := &file_firstframe_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4423,7 +4532,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{55}
+	return file_firstframe_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PrepareRequest) GetSlotId() string {
@@ -4446,7 +4555,7 @@ type PrepareReply struct {
 
 func (x *PrepareReply) Reset() {
 	*x = PrepareReply{}
-	mi := &file_firstframe_proto_msgTypes[56]
+	mi := &file_firstframe_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4458,7 +4567,7 @@ func (x *PrepareReply) String() string {
 func (*PrepareReply) ProtoMessage() {}
 
 func (x *PrepareReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[56]
+	mi := &file_firstframe_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4471,7 +4580,7 @@ func (x *PrepareReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareReply.ProtoReflect.Descriptor instead.
 func (*PrepareReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{56}
+	return file_firstframe_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PrepareReply) GetItem() isPrepareReply_Item {
@@ -4525,7 +4634,7 @@ type EvictSlotRequest struct {
 
 func (x *EvictSlotRequest) Reset() {
 	*x = EvictSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[57]
+	mi := &file_firstframe_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4537,7 +4646,7 @@ func (x *EvictSlotRequest) String() string {
 func (*EvictSlotRequest) ProtoMessage() {}
 
 func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[57]
+	mi := &file_firstframe_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4550,7 +4659,7 @@ func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictSlotRequest.ProtoReflect.Descriptor instead.
 func (*EvictSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{57}
+	return file_firstframe_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *EvictSlotRequest) GetSlotId() string {
@@ -4576,7 +4685,7 @@ type RestartSlotRequest struct {
 
 func (x *RestartSlotRequest) Reset() {
 	*x = RestartSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[58]
+	mi := &file_firstframe_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4588,7 +4697,7 @@ func (x *RestartSlotRequest) String() string {
 func (*RestartSlotRequest) ProtoMessage() {}
 
 func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[58]
+	mi := &file_firstframe_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4601,7 +4710,7 @@ func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSlotRequest.ProtoReflect.Descriptor instead.
 func (*RestartSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{58}
+	return file_firstframe_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RestartSlotRequest) GetSlotId() string {
@@ -4622,7 +4731,7 @@ type Declaration struct {
 
 func (x *Declaration) Reset() {
 	*x = Declaration{}
-	mi := &file_firstframe_proto_msgTypes[59]
+	mi := &file_firstframe_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4634,7 +4743,7 @@ func (x *Declaration) String() string {
 func (*Declaration) ProtoMessage() {}
 
 func (x *Declaration) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[59]
+	mi := &file_firstframe_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4647,7 +4756,7 @@ func (x *Declaration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declaration.ProtoReflect.Descriptor instead.
 func (*Declaration) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{59}
+	return file_firstframe_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Declaration) GetSlots() []*SlotSpec {
@@ -4675,7 +4784,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_firstframe_proto_msgTypes[60]
+	mi := &file_firstframe_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4687,7 +4796,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[60]
+	mi := &file_firstframe_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4700,7 +4809,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{60}
+	return file_firstframe_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FieldChange) GetName() string {
@@ -4735,7 +4844,7 @@ type SlotChange struct {
 
 func (x *SlotChange) Reset() {
 	*x = SlotChange{}
-	mi := &file_firstframe_proto_msgTypes[61]
+	mi := &file_firstframe_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4747,7 +4856,7 @@ func (x *SlotChange) String() string {
 func (*SlotChange) ProtoMessage() {}
 
 func (x *SlotChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[61]
+	mi := &file_firstframe_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4760,7 +4869,7 @@ func (x *SlotChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotChange.ProtoReflect.Descriptor instead.
 func (*SlotChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{61}
+	return file_firstframe_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SlotChange) GetSlotId() string {
@@ -4796,7 +4905,7 @@ type AliasChange struct {
 
 func (x *AliasChange) Reset() {
 	*x = AliasChange{}
-	mi := &file_firstframe_proto_msgTypes[62]
+	mi := &file_firstframe_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4808,7 +4917,7 @@ func (x *AliasChange) String() string {
 func (*AliasChange) ProtoMessage() {}
 
 func (x *AliasChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[62]
+	mi := &file_firstframe_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4821,7 +4930,7 @@ func (x *AliasChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AliasChange.ProtoReflect.Descriptor instead.
 func (*AliasChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{62}
+	return file_firstframe_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AliasChange) GetAlias() string {
@@ -4862,7 +4971,7 @@ type PlanResult struct {
 
 func (x *PlanResult) Reset() {
 	*x = PlanResult{}
-	mi := &file_firstframe_proto_msgTypes[63]
+	mi := &file_firstframe_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4874,7 +4983,7 @@ func (x *PlanResult) String() string {
 func (*PlanResult) ProtoMessage() {}
 
 func (x *PlanResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[63]
+	mi := &file_firstframe_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4887,7 +4996,7 @@ func (x *PlanResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResult.ProtoReflect.Descriptor instead.
 func (*PlanResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{63}
+	return file_firstframe_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PlanResult) GetSlots() []*SlotChange {
@@ -4912,7 +5021,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_firstframe_proto_msgTypes[64]
+	mi := &file_firstframe_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4924,7 +5033,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[64]
+	mi := &file_firstframe_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4937,7 +5046,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{64}
+	return file_firstframe_proto_rawDescGZIP(), []int{65}
 }
 
 type Diagnostic struct {
@@ -4955,7 +5064,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_firstframe_proto_msgTypes[65]
+	mi := &file_firstframe_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4967,7 +5076,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[65]
+	mi := &file_firstframe_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4980,7 +5089,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{65}
+	return file_firstframe_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Diagnostic) GetWarning() bool {
@@ -5043,7 +5152,7 @@ type ReloadResult struct {
 
 func (x *ReloadResult) Reset() {
 	*x = ReloadResult{}
-	mi := &file_firstframe_proto_msgTypes[66]
+	mi := &file_firstframe_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5055,7 +5164,7 @@ func (x *ReloadResult) String() string {
 func (*ReloadResult) ProtoMessage() {}
 
 func (x *ReloadResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[66]
+	mi := &file_firstframe_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5068,7 +5177,7 @@ func (x *ReloadResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResult.ProtoReflect.Descriptor instead.
 func (*ReloadResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{66}
+	return file_firstframe_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ReloadResult) GetApplied() bool {
@@ -5102,7 +5211,7 @@ type ActivityRequest struct {
 
 func (x *ActivityRequest) Reset() {
 	*x = ActivityRequest{}
-	mi := &file_firstframe_proto_msgTypes[67]
+	mi := &file_firstframe_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5114,7 +5223,7 @@ func (x *ActivityRequest) String() string {
 func (*ActivityRequest) ProtoMessage() {}
 
 func (x *ActivityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[67]
+	mi := &file_firstframe_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5127,7 +5236,7 @@ func (x *ActivityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivityRequest.ProtoReflect.Descriptor instead.
 func (*ActivityRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{67}
+	return file_firstframe_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ActivityRequest) GetAfter() uint64 {
@@ -5157,7 +5266,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_firstframe_proto_msgTypes[68]
+	mi := &file_firstframe_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5169,7 +5278,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[68]
+	mi := &file_firstframe_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5182,7 +5291,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{68}
+	return file_firstframe_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *RequestRecord) GetNumber() uint64 {
@@ -5280,7 +5389,7 @@ type ActivityResult struct {
 
 func (x *ActivityResult) Reset() {
 	*x = ActivityResult{}
-	mi := &file_firstframe_proto_msgTypes[69]
+	mi := &file_firstframe_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5292,7 +5401,7 @@ func (x *ActivityResult) String() string {
 func (*ActivityResult) ProtoMessage() {}
 
 func (x *ActivityResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[69]
+	mi := &file_firstframe_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5305,7 +5414,7 @@ func (x *ActivityResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivityResult.ProtoReflect.Descriptor instead.
 func (*ActivityResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{69}
+	return file_firstframe_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ActivityResult) GetRequests() []*RequestRecord {
@@ -5688,7 +5797,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x0ekv_tokens_used\x18\x03 \x01(\x03R\fkvTokensUsed\x12&\n" +
 	"\x0fkv_tokens_total\x18\x04 \x01(\x03R\rkvTokensTotal\x12.\n" +
 	"\x05pages\x18\x05 \x01(\v2\x18.firstframe.v1.PageStatsR\x05pages\"\x12\n" +
-	"\x10ListSlotsRequest\"\xcb\a\n" +
+	"\x10ListSlotsRequest\"\xf9\a\n" +
 	"\bSlotInfo\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x123\n" +
@@ -5726,7 +5835,19 @@ const file_firstframe_proto_rawDesc = "" +
 	"\thost_held\x18\x1d \x01(\x03R\bhostHeld\x12\x1f\n" +
 	"\vdevice_held\x18\x1e \x01(\x03R\n" +
 	"deviceHeld\x12%\n" +
-	"\x0eresident_bytes\x18\x1f \x01(\x03R\rresidentBytes\"M\n" +
+	"\x0eresident_bytes\x18\x1f \x01(\x03R\rresidentBytes\x12,\n" +
+	"\x04file\x18( \x01(\v2\x18.firstframe.v1.ModelFileR\x04file\"\x93\x02\n" +
+	"\tModelFile\x12\"\n" +
+	"\farchitecture\x18\x01 \x01(\tR\farchitecture\x12\x1e\n" +
+	"\n" +
+	"parameters\x18\x02 \x01(\x03R\n" +
+	"parameters\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12%\n" +
+	"\x0etrained_tokens\x18\x04 \x01(\x05R\rtrainedTokens\x12)\n" +
+	"\x10embedding_length\x18\x05 \x01(\x05R\x0fembeddingLength\x12\x1a\n" +
+	"\btemplate\x18\x06 \x01(\bR\btemplate\x12\x14\n" +
+	"\x05tools\x18\a \x01(\bR\x05tools\x12(\n" +
+	"\x10modified_unix_ns\x18\b \x01(\x03R\x0emodifiedUnixNs\"M\n" +
 	"\tBudgetUse\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x12\n" +
@@ -5856,7 +5977,7 @@ func file_firstframe_proto_rawDescGZIP() []byte {
 	return file_firstframe_proto_rawDescData
 }
 
-var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_firstframe_proto_goTypes = []any{
 	(*Identity)(nil),             // 0: firstframe.v1.Identity
 	(*Candidate)(nil),            // 1: firstframe.v1.Candidate
@@ -5911,27 +6032,28 @@ var file_firstframe_proto_goTypes = []any{
 	(*SlotLoad)(nil),             // 50: firstframe.v1.SlotLoad
 	(*ListSlotsRequest)(nil),     // 51: firstframe.v1.ListSlotsRequest
 	(*SlotInfo)(nil),             // 52: firstframe.v1.SlotInfo
-	(*BudgetUse)(nil),            // 53: firstframe.v1.BudgetUse
-	(*SlotList)(nil),             // 54: firstframe.v1.SlotList
-	(*PrepareRequest)(nil),       // 55: firstframe.v1.PrepareRequest
-	(*PrepareReply)(nil),         // 56: firstframe.v1.PrepareReply
-	(*EvictSlotRequest)(nil),     // 57: firstframe.v1.EvictSlotRequest
-	(*RestartSlotRequest)(nil),   // 58: firstframe.v1.RestartSlotRequest
-	(*Declaration)(nil),          // 59: firstframe.v1.Declaration
-	(*FieldChange)(nil),          // 60: firstframe.v1.FieldChange
-	(*SlotChange)(nil),           // 61: firstframe.v1.SlotChange
-	(*AliasChange)(nil),          // 62: firstframe.v1.AliasChange
-	(*PlanResult)(nil),           // 63: firstframe.v1.PlanResult
-	(*ReloadRequest)(nil),        // 64: firstframe.v1.ReloadRequest
-	(*Diagnostic)(nil),           // 65: firstframe.v1.Diagnostic
-	(*ReloadResult)(nil),         // 66: firstframe.v1.ReloadResult
-	(*ActivityRequest)(nil),      // 67: firstframe.v1.ActivityRequest
-	(*RequestRecord)(nil),        // 68: firstframe.v1.RequestRecord
-	(*ActivityResult)(nil),       // 69: firstframe.v1.ActivityResult
-	nil,                          // 70: firstframe.v1.PageStats.MissTokensEntry
-	nil,                          // 71: firstframe.v1.SlotList.AliasesEntry
-	nil,                          // 72: firstframe.v1.Declaration.AliasesEntry
-	nil,                          // 73: firstframe.v1.ActivityResult.TokensEntry
+	(*ModelFile)(nil),            // 53: firstframe.v1.ModelFile
+	(*BudgetUse)(nil),            // 54: firstframe.v1.BudgetUse
+	(*SlotList)(nil),             // 55: firstframe.v1.SlotList
+	(*PrepareRequest)(nil),       // 56: firstframe.v1.PrepareRequest
+	(*PrepareReply)(nil),         // 57: firstframe.v1.PrepareReply
+	(*EvictSlotRequest)(nil),     // 58: firstframe.v1.EvictSlotRequest
+	(*RestartSlotRequest)(nil),   // 59: firstframe.v1.RestartSlotRequest
+	(*Declaration)(nil),          // 60: firstframe.v1.Declaration
+	(*FieldChange)(nil),          // 61: firstframe.v1.FieldChange
+	(*SlotChange)(nil),           // 62: firstframe.v1.SlotChange
+	(*AliasChange)(nil),          // 63: firstframe.v1.AliasChange
+	(*PlanResult)(nil),           // 64: firstframe.v1.PlanResult
+	(*ReloadRequest)(nil),        // 65: firstframe.v1.ReloadRequest
+	(*Diagnostic)(nil),           // 66: firstframe.v1.Diagnostic
+	(*ReloadResult)(nil),         // 67: firstframe.v1.ReloadResult
+	(*ActivityRequest)(nil),      // 68: firstframe.v1.ActivityRequest
+	(*RequestRecord)(nil),        // 69: firstframe.v1.RequestRecord
+	(*ActivityResult)(nil),       // 70: firstframe.v1.ActivityResult
+	nil,                          // 71: firstframe.v1.PageStats.MissTokensEntry
+	nil,                          // 72: firstframe.v1.SlotList.AliasesEntry
+	nil,                          // 73: firstframe.v1.Declaration.AliasesEntry
+	nil,                          // 74: firstframe.v1.ActivityResult.TokensEntry
 }
 var file_firstframe_proto_depIdxs = []int32{
 	0,  // 0: firstframe.v1.Candidate.identity:type_name -> firstframe.v1.Identity
@@ -5983,84 +6105,85 @@ var file_firstframe_proto_depIdxs = []int32{
 	48, // 46: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
 	48, // 47: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
 	48, // 48: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
-	70, // 49: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
+	71, // 49: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
 	49, // 50: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
 	0,  // 51: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
 	8,  // 52: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
 	50, // 53: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
-	52, // 54: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
-	71, // 55: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
-	53, // 56: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
-	8,  // 57: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
-	52, // 58: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
-	3,  // 59: firstframe.v1.Declaration.slots:type_name -> firstframe.v1.SlotSpec
-	72, // 60: firstframe.v1.Declaration.aliases:type_name -> firstframe.v1.Declaration.AliasesEntry
-	60, // 61: firstframe.v1.SlotChange.fields:type_name -> firstframe.v1.FieldChange
-	61, // 62: firstframe.v1.PlanResult.slots:type_name -> firstframe.v1.SlotChange
-	62, // 63: firstframe.v1.PlanResult.aliases:type_name -> firstframe.v1.AliasChange
-	63, // 64: firstframe.v1.ReloadResult.plan:type_name -> firstframe.v1.PlanResult
-	65, // 65: firstframe.v1.ReloadResult.diagnostics:type_name -> firstframe.v1.Diagnostic
-	27, // 66: firstframe.v1.RequestRecord.usage:type_name -> firstframe.v1.Usage
-	22, // 67: firstframe.v1.RequestRecord.phases:type_name -> firstframe.v1.Phases
-	68, // 68: firstframe.v1.ActivityResult.requests:type_name -> firstframe.v1.RequestRecord
-	73, // 69: firstframe.v1.ActivityResult.tokens:type_name -> firstframe.v1.ActivityResult.TokensEntry
-	6,  // 70: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
-	9,  // 71: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
-	12, // 72: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
-	21, // 73: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
-	30, // 74: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	38, // 75: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	32, // 76: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
-	35, // 77: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
-	40, // 78: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
-	42, // 79: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
-	44, // 80: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
-	46, // 81: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
-	51, // 82: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
-	51, // 83: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
-	14, // 84: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
-	21, // 85: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
-	55, // 86: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
-	57, // 87: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
-	58, // 88: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
-	30, // 89: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	38, // 90: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	59, // 91: firstframe.v1.Supervisor.Plan:input_type -> firstframe.v1.Declaration
-	64, // 92: firstframe.v1.Supervisor.Reload:input_type -> firstframe.v1.ReloadRequest
-	67, // 93: firstframe.v1.Supervisor.Activity:input_type -> firstframe.v1.ActivityRequest
-	32, // 94: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
-	35, // 95: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
-	7,  // 96: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
-	10, // 97: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
-	13, // 98: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
-	29, // 99: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
-	31, // 100: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	39, // 101: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	33, // 102: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
-	37, // 103: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
-	41, // 104: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
-	43, // 105: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
-	45, // 106: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
-	47, // 107: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
-	54, // 108: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
-	54, // 109: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
-	15, // 110: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
-	29, // 111: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
-	56, // 112: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
-	52, // 113: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
-	52, // 114: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
-	31, // 115: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	39, // 116: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	63, // 117: firstframe.v1.Supervisor.Plan:output_type -> firstframe.v1.PlanResult
-	66, // 118: firstframe.v1.Supervisor.Reload:output_type -> firstframe.v1.ReloadResult
-	69, // 119: firstframe.v1.Supervisor.Activity:output_type -> firstframe.v1.ActivityResult
-	33, // 120: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
-	37, // 121: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
-	96, // [96:122] is the sub-list for method output_type
-	70, // [70:96] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	53, // 54: firstframe.v1.SlotInfo.file:type_name -> firstframe.v1.ModelFile
+	52, // 55: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
+	72, // 56: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
+	54, // 57: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
+	8,  // 58: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
+	52, // 59: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
+	3,  // 60: firstframe.v1.Declaration.slots:type_name -> firstframe.v1.SlotSpec
+	73, // 61: firstframe.v1.Declaration.aliases:type_name -> firstframe.v1.Declaration.AliasesEntry
+	61, // 62: firstframe.v1.SlotChange.fields:type_name -> firstframe.v1.FieldChange
+	62, // 63: firstframe.v1.PlanResult.slots:type_name -> firstframe.v1.SlotChange
+	63, // 64: firstframe.v1.PlanResult.aliases:type_name -> firstframe.v1.AliasChange
+	64, // 65: firstframe.v1.ReloadResult.plan:type_name -> firstframe.v1.PlanResult
+	66, // 66: firstframe.v1.ReloadResult.diagnostics:type_name -> firstframe.v1.Diagnostic
+	27, // 67: firstframe.v1.RequestRecord.usage:type_name -> firstframe.v1.Usage
+	22, // 68: firstframe.v1.RequestRecord.phases:type_name -> firstframe.v1.Phases
+	69, // 69: firstframe.v1.ActivityResult.requests:type_name -> firstframe.v1.RequestRecord
+	74, // 70: firstframe.v1.ActivityResult.tokens:type_name -> firstframe.v1.ActivityResult.TokensEntry
+	6,  // 71: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
+	9,  // 72: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
+	12, // 73: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
+	21, // 74: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
+	30, // 75: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	38, // 76: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	32, // 77: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	35, // 78: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
+	40, // 79: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
+	42, // 80: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
+	44, // 81: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
+	46, // 82: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
+	51, // 83: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
+	51, // 84: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
+	14, // 85: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
+	21, // 86: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
+	56, // 87: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
+	58, // 88: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
+	59, // 89: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
+	30, // 90: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	38, // 91: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	60, // 92: firstframe.v1.Supervisor.Plan:input_type -> firstframe.v1.Declaration
+	65, // 93: firstframe.v1.Supervisor.Reload:input_type -> firstframe.v1.ReloadRequest
+	68, // 94: firstframe.v1.Supervisor.Activity:input_type -> firstframe.v1.ActivityRequest
+	32, // 95: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	35, // 96: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
+	7,  // 97: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
+	10, // 98: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
+	13, // 99: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
+	29, // 100: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
+	31, // 101: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	39, // 102: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	33, // 103: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	37, // 104: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
+	41, // 105: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
+	43, // 106: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
+	45, // 107: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
+	47, // 108: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
+	55, // 109: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
+	55, // 110: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
+	15, // 111: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
+	29, // 112: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
+	57, // 113: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
+	52, // 114: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
+	52, // 115: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
+	31, // 116: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	39, // 117: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	64, // 118: firstframe.v1.Supervisor.Plan:output_type -> firstframe.v1.PlanResult
+	67, // 119: firstframe.v1.Supervisor.Reload:output_type -> firstframe.v1.ReloadResult
+	70, // 120: firstframe.v1.Supervisor.Activity:output_type -> firstframe.v1.ActivityResult
+	33, // 121: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	37, // 122: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
+	97, // [97:123] is the sub-list for method output_type
+	71, // [71:97] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_firstframe_proto_init() }
@@ -6077,7 +6200,7 @@ func file_firstframe_proto_init() {
 		(*GenerateReply_Chunk)(nil),
 		(*GenerateReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[56].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[57].OneofWrappers = []any{
 		(*PrepareReply_Progress)(nil),
 		(*PrepareReply_Slot)(nil),
 	}
@@ -6087,7 +6210,7 @@ func file_firstframe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_firstframe_proto_rawDesc), len(file_firstframe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   74,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -21,16 +21,24 @@ func decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
 				message: "the content type must be application/json"}
 		}
 	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	return decodeJSON(body, v)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			return bodyTooLarge()
+			return nil, bodyTooLarge()
 		}
-		return badRequest("invalid_body", "", "cannot read the request body")
+		return nil, badRequest("invalid_body", "", "cannot read the request body")
 	}
 	endReading(w)
-	return decodeJSON(body, v)
+	return body, nil
 }
 
 func bodyTooLarge() *httpError {

@@ -122,6 +122,11 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request, body *embeddingsR
 	if err != nil {
 		return shared.EmbedResult{}, err
 	}
+	return s.vectors(r, req)
+}
+
+// vectors runs one parsed request.
+func (s *Server) vectors(r *http.Request, req shared.EmbedRequest) (shared.EmbedResult, error) {
 	release, err := s.takePlace()
 	if err != nil {
 		return shared.EmbedResult{}, err

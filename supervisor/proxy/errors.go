@@ -156,11 +156,14 @@ func retryAfter(err error) time.Duration {
 // refuse answers a request that has not been answered yet in the form of the API
 // that it is for, and gives the status.
 func refuse(w http.ResponseWriter, r *http.Request, err error) int {
-	if !forAnthropic(r) {
-		return writeError(w, err)
+	switch {
+	case forOllama(r):
+		return writeOllamaError(w, err)
+	case forAnthropic(r):
+		status, body := describe(err)
+		return writeDescribed(w, err, status, toAnthropicError(status, body.Error, nameRequest(w)))
 	}
-	status, body := describe(err)
-	return writeDescribed(w, err, status, toAnthropicError(status, body.Error, nameRequest(w)))
+	return writeError(w, err)
 }
 
 // writeError answers a request that has not been answered yet, and gives the status.

@@ -97,8 +97,8 @@ func (s *Server) withAdmin(next http.Handler) http.Handler {
 	case len(s.cfg.AdminKeys) > 0:
 		return s.withKey(s.cfg.AdminKeys, next)
 	default:
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			writeError(w, &httpError{status: http.StatusForbidden, code: "admin_disabled",
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			refuse(w, r, &httpError{status: http.StatusForbidden, code: "admin_disabled",
 				message: "admin actions need admin_keys in the configuration"})
 		})
 	}

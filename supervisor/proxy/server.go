@@ -73,6 +73,7 @@ func (s *Server) Handler() http.Handler {
 	root.Handle("GET /metrics", s.withKey(s.cfg.APIKeys, s.metrics.handler()))
 	root.HandleFunc("GET /healthz", s.healthz)
 	root.HandleFunc("GET /readyz", s.readyz)
+	s.ollama(root)
 	root.Handle("/", pageHandler())
 	return s.guard(root)
 }

@@ -29,13 +29,24 @@ type sse struct {
 	w       http.ResponseWriter
 	ctl     *http.ResponseController
 	timeout time.Duration
+	frame   frame
 	started bool
 	err     error // of the first write that failed
 	buf     []byte
 }
 
+// frame is how a stream marks where its messages begin and end.
+type frame struct{ media, before, after string }
+
 func newSSE(w http.ResponseWriter, timeout time.Duration) *sse {
-	return &sse{w: w, ctl: http.NewResponseController(w), timeout: timeout}
+	return &sse{w: w, ctl: http.NewResponseController(w), timeout: timeout, frame: frame{"text/event-stream", "data: ", "\n\n"}}
+}
+
+// newLines makes a stream of one JSON value a line.
+func newLines(w http.ResponseWriter, timeout time.Duration) *sse {
+	s := newSSE(w, timeout)
+	s.frame = frame{"application/x-ndjson", "", "\n"}
+	return s
 }
 
 // setTiming puts the phases known before the first flush into a header.
@@ -74,7 +85,7 @@ func (s *sse) events(all ...event) error {
 		if e.name != "" {
 			s.buf = append(append(append(s.buf, "event: "...), e.name...), '\n')
 		}
-		s.buf = append(append(append(s.buf, "data: "...), data...), "\n\n"...)
+		s.buf = append(append(append(s.buf, s.frame.before...), data...), s.frame.after...)
 	}
 	if err := s.write(); err != nil {
 		s.err = shared.Errorf(shared.KindCancelled, "cannot write to the client: %w", err)
@@ -89,7 +100,7 @@ func (s *sse) write() error {
 	if !s.started {
 		s.started = true
 		h := s.w.Header()
-		h.Set("Content-Type", "text/event-stream")
+		h.Set("Content-Type", s.frame.media)
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no")
 		s.w.WriteHeader(http.StatusOK)
