@@ -30,7 +30,7 @@ CONF
 export APT_CONFIG="$dir/apt.conf"
 
 apt-get -qq update
-apt-get -qq -y --no-install-recommends --download-only install llama.cpp-tools
+apt-get -qq -y --no-install-recommends --download-only install llama.cpp-tools patchelf
 for package in "$dir"/cache/archives/*.deb; do
 	dpkg-deb -x "$package" "$dir/root"
 done
@@ -39,11 +39,14 @@ root="$dir/root"
 loader="$(find "$root" -name 'ld-linux*.so.*' -print -quit)"
 system="$(dirname "$(find "$root" -name libllama.so.0 -print -quit)")"
 variants="$(dirname "$(find "$root" -name 'libggml-cpu*.so' -print -quit)")"
+
+# The binary names its loader itself from now on: a router starts its models by its own path.
+"$loader" --library-path "$system" "$root/usr/bin/patchelf" --set-interpreter "$loader" "$root/usr/bin/llama-server"
 cat >"$dir/llama-server" <<RUN
 #!/bin/sh
-# Debian's binary with its own loader and libraries. The engine looks for its CPU variants in the current folder.
+# The engine looks for its CPU variants in the current folder.
 cd "$variants"
-exec "$loader" --library-path "$system:$system/llama" "$root/usr/bin/llama-server" "\$@"
+LD_LIBRARY_PATH="$system:$system/llama" exec "$root/usr/bin/llama-server" "\$@"
 RUN
 chmod +x "$dir/llama-server"
 "$dir/llama-server" --version
