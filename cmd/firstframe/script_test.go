@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/firstframe/firstframe/internal/bench"
 	"github.com/firstframe/firstframe/slotworker/enginelib"
 	"github.com/firstframe/firstframe/slotworker/enginelib/enginetest"
 )
@@ -196,7 +197,7 @@ func additiveCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: additive")
 	}
-	var doc benchJSON
+	var doc bench.Document
 	dec := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
 	dec.DisallowUnknownFields()
 	ts.Check(dec.Decode(&doc))
