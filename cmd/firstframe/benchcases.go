@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/firstframe/firstframe/internal/bench"
 )
 
 // quickCases and allCases stand for several cases on the command line.
@@ -91,10 +93,13 @@ func chooseCases(asked []string, own bool) ([]string, error) {
 // steps is how far a progress bar goes: a step is a measured run, or a point of
 // what is measured as a whole.
 func (o *benchOptions) steps() int {
-	if len(o.match.against) > 0 {
-		return len(o.match.against) * len(o.match.cases) * o.runs
-	}
 	n := 0
+	for _, name := range o.match.cases {
+		n += len(o.match.against) * bench.StepsOf(name, o.runs)
+	}
+	if n > 0 {
+		return n
+	}
 	for _, name := range o.cases {
 		switch name {
 		case wantCold, wantRestarted:

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -18,8 +19,16 @@ func pageCounts() []int { return []int{100, 1000, 10_000, 100_000} }
 // lookups is how often each lookup is timed; they are short.
 const lookups = 2000
 
-// costs measures what grows with the number of declared slots and known pages.
-func (b *bencher) costs(ctx context.Context, state string) error {
+// costs measures what a streamed token costs, and what grows with the number of
+// declared slots and known pages.
+func (b *bencher) costs(ctx context.Context, dir string) error {
+	state := filepath.Join(dir, "s")
+	if b.o.wants(wantTokenCost) {
+		b.bar.Describe(wantTokenCost)
+		if err := b.tokenCosts(ctx, dir); err != nil {
+			return fmt.Errorf("%s: %w", wantTokenCost, err)
+		}
+	}
 	if b.o.wants(wantSlots) {
 		b.bar.Describe(wantSlots)
 		if err := b.slotCosts(ctx, state); err != nil {
@@ -33,6 +42,44 @@ func (b *bencher) costs(ctx context.Context, state string) error {
 		}
 	}
 	return nil
+}
+
+// tokenCosts is the processor time of a supervisor, served as people serve it,
+// for each token that goes through it.
+func (b *bencher) tokenCosts(ctx context.Context, dir string) error {
+	wide := b.spec
+	wide.Parallel = b.o.parallel
+	_ = b.bar.Add(1) // a bar that cannot be drawn does not matter
+	return withOwnServer(ctx, dir, []shared.SlotSpec{wide}, nil, func(s ownServer) error {
+		p, err := bench.Recognise(ctx, s.url, "")
+		if err == nil {
+			err = p.Choose(wide.Model, "")
+		}
+		if err != nil {
+			return err
+		}
+		prompts, err := bench.NewPrompts(ctx, b.o.seed, nil)
+		if err != nil {
+			return err
+		}
+		c := bench.Curve{Case: "supervisor_cpu_per_token", X: "clients", Unit: "µs"}
+		const each = 8 // requests of a client
+		for _, clients := range []int{1, b.o.parallel} {
+			before := bench.CPUTime(s.pid)
+			if before == 0 {
+				return nil // the system does not tell
+			}
+			questions := prompts.Unique(500_000+clients*1000, clients*each, 16, wide.ContextTokens/2)
+			l, err := bench.ClosedLoop(ctx, c.Case, p, clients, questions)
+			if err != nil {
+				return err
+			}
+			us := (bench.CPUTime(s.pid) - before) * 1e6 / (l.TokensPerSecond * l.Seconds)
+			c.Points = append(c.Points, bench.Point{X: float64(clients), Value: bench.SpreadOf([]float64{us})})
+		}
+		b.doc.Curves = append(b.doc.Curves, c)
+		return nil
+	})
 }
 
 // slotCosts declares more and more slots and asks the last one.

@@ -211,7 +211,7 @@ func (b *bencher) own(ctx context.Context, dir string) error {
 	if err := b.switches(ctx, state); err != nil {
 		return err
 	}
-	if slices.ContainsFunc([]string{wantShared, wantConcurrency, wantOpenLoop, wantLength, wantTokenCost}, b.o.wants) {
+	if slices.ContainsFunc([]string{wantShared, wantConcurrency, wantOpenLoop, wantLength}, b.o.wants) {
 		wide := b.spec
 		wide.Parallel = b.o.parallel
 		err := b.app.withStack(ctx, state, []shared.SlotSpec{wide}, func(f shared.Frontend) error {
@@ -221,5 +221,5 @@ func (b *bencher) own(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	return b.costs(ctx, state)
+	return b.costs(ctx, dir)
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"runtime"
 	"time"
 
 	"github.com/firstframe/firstframe/internal/bench"
@@ -89,7 +87,7 @@ func (b *bencher) loads(ctx context.Context, f shared.Frontend, slot string, con
 		want string
 		run  func(context.Context, slotTarget, *bench.Prompts, int) error
 	}{
-		{wantShared, b.shared}, {wantConcurrency, b.concurrency}, {wantOpenLoop, b.openLoop}, {wantLength, b.length}, {wantTokenCost, b.tokenCost},
+		{wantShared, b.shared}, {wantConcurrency, b.concurrency}, {wantOpenLoop, b.openLoop}, {wantLength, b.length},
 	} {
 		if !b.o.wants(step.want) {
 			continue
@@ -178,29 +176,5 @@ func (b *bencher) length(ctx context.Context, t slotTarget, p *bench.Prompts, co
 		over.Points = append(over.Points, bench.Point{X: x, Value: bench.SpreadOf(rest)})
 	}
 	b.doc.Curves = append(b.doc.Curves, first, over)
-	return nil
-}
-
-// tokenCost is the processor time of this process for each token that it
-// streams: it is supervisor and client together.
-func (b *bencher) tokenCost(ctx context.Context, t slotTarget, p *bench.Prompts, contextTokens int) error {
-	_ = b.bar.Add(1) // a bar that cannot be drawn does not matter
-	runtime.GC()
-	c := bench.Curve{Case: "cpu_per_token", X: "clients", Unit: "µs"}
-	const rounds = 8
-	for _, clients := range []int{1, 8} {
-		before := bench.CPUTime(os.Getpid())
-		if before == 0 {
-			return nil // the system does not tell
-		}
-		questions := p.Unique(500_000+clients*1000, clients*rounds, 16, min(512, contextTokens/2))
-		l, err := bench.ClosedLoop(ctx, c.Case, t, clients, questions)
-		if err != nil {
-			return err
-		}
-		us := (bench.CPUTime(os.Getpid()) - before) * 1e6 / (l.TokensPerSecond * l.Seconds)
-		c.Points = append(c.Points, bench.Point{X: float64(clients), Value: bench.SpreadOf([]float64{us})})
-	}
-	b.doc.Curves = append(b.doc.Curves, c)
 	return nil
 }

@@ -74,8 +74,7 @@ func (b *bencher) against(ctx context.Context, dir string) error {
 		other := slots[0]
 		other.SlotID, other.Model, other.ModelPath = b.spec.SlotID+"-other", strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))+"-other", path
 		slots = append(slots, other)
-		b.spec = slots[0]
-		if budget, err = b.roomForOne(); err != nil {
+		if budget, err = roomForOne(slots[0], other); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func (b *bencher) switches(ctx context.Context, state string) error {
 	if !b.o.wants(wantBudget) {
 		return nil
 	}
-	budget, err := b.roomForOne()
+	budget, err := roomForOne(b.spec, other)
 	if err != nil {
 		return err
 	}
@@ -62,16 +62,18 @@ func (b *bencher) switches(ctx context.Context, state string) error {
 	})
 }
 
-// roomForOne is a budget in which the device buffers of one slot fit, and not
-// those of two. Host buffers are kept.
-func (b *bencher) roomForOne() (map[string]int64, error) {
-	header, err := gguf.ReadFile(b.spec.ModelPath)
-	if err != nil {
-		return nil, err
+// roomForOne is a budget in which the device buffers of each slot fit alone, and
+// not those of both. Host buffers are kept.
+func roomForOne(a, b shared.SlotSpec) (map[string]int64, error) {
+	var needs [2]int64
+	for i, spec := range []shared.SlotSpec{a, b} {
+		header, err := gguf.ReadFile(spec.ModelPath)
+		if err != nil {
+			return nil, err
+		}
+		if needs[i] = header.DeviceNeed(spec); needs[i] <= 0 {
+			return nil, fmt.Errorf("cannot tell what a slot of %s needs", spec.Model)
+		}
 	}
-	need := header.DeviceNeed(b.spec)
-	if need <= 0 {
-		return nil, fmt.Errorf("cannot tell what a slot of %s needs", b.spec.Model)
-	}
-	return map[string]int64{b.spec.Device: need + need/2}, nil
+	return map[string]int64{a.Device: max(needs[0], needs[1]) + min(needs[0], needs[1])/2}, nil
 }

@@ -60,6 +60,38 @@ const (
 	branchTokens = 16
 )
 
+var errNoOther = errors.New("no second model was given")
+
+// dear reports whether a pair of a case takes long, so that fewer do.
+func dear(name string) bool {
+	switch name {
+	case MatchReload, MatchSwitch, MatchBack, MatchClients, MatchBranch4, MatchBranch16:
+		return true
+	}
+	return false
+}
+
+// StepsOf is how many pairs a case has.
+func StepsOf(name string, pairs int) int {
+	switch {
+	case name == MatchShared:
+		return sharedPrefixes * (sharedRounds(pairs) - 1)
+	case name == MatchRestart:
+		return sharedPrefixes
+	case dear(name):
+		return max(min(pairs, leastPairs), pairs/4)
+	}
+	return pairs
+}
+
+const (
+	sharedPrefixes = 16
+	leastPairs     = 5
+)
+
+// sharedRounds is the round that is new to everybody, and those after it.
+func sharedRounds(pairs int) int { return 1 + (pairs+sharedPrefixes-1)/sharedPrefixes }
+
 // Run measures every case. A case that a peer cannot take part in is in the
 // result with the reason; a request that fails ends the comparison.
 func (m *Match) Run(ctx context.Context) ([]Comparison, error) {
@@ -81,7 +113,7 @@ func (m *Match) Run(ctx context.Context) ([]Comparison, error) {
 		m.pairs = map[string][]Pair{}
 		err := m.one(ctx, name, steps[name])
 		switch {
-		case errors.Is(err, ErrNoAPI):
+		case errors.Is(err, ErrNoAPI), errors.Is(err, errNoOther):
 			all = append(all, Comparison{Peer: m.Theirs.Base, Case: name, Measure: FirstChunk, NotComparable: err.Error()})
 		case err != nil:
 			return all, fmt.Errorf("%s: %w", name, err)
@@ -102,13 +134,17 @@ func (m *Match) one(ctx context.Context, name string, step func(context.Context)
 		return m.shared(ctx, name == MatchRestart)
 	}
 	// What warms up is not counted.
-	for range m.WarmUp {
+	warmUp := m.WarmUp
+	if dear(name) {
+		warmUp = min(warmUp, 1)
+	}
+	for range warmUp {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
 	m.pairs = map[string][]Pair{}
-	for range m.Pairs {
+	for range StepsOf(name, m.Pairs) {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -194,7 +230,7 @@ func (m *Match) reload(ctx context.Context) error {
 // only one fits.
 func (m *Match) exchange(ctx context.Context, known bool) error {
 	if m.OurOther == "" || m.TheirOther == "" {
-		return fmt.Errorf("a second model is needed: %w", ErrNoAPI)
+		return errNoOther
 	}
 	number := m.next()
 	if known {
@@ -221,7 +257,7 @@ func (m *Match) exchange(ctx context.Context, known bool) error {
 // the first count, except after a restart, when those of the first round do, who
 // find what was kept.
 func (m *Match) shared(ctx context.Context, restart bool) error {
-	w := SharedPrefix{Prefixes: 16, PrefixTokens: 384, QuestionTokens: 32, Rounds: 1 + (m.Pairs+15)/16, MaxTokens: m.MaxTokens}.Scaled(m.ContextTokens)
+	w := SharedPrefix{Prefixes: sharedPrefixes, PrefixTokens: 384, QuestionTokens: 32, Rounds: sharedRounds(m.Pairs), MaxTokens: m.MaxTokens}.Scaled(m.ContextTokens)
 	if restart {
 		w.Rounds = 2
 	}

@@ -62,6 +62,7 @@ func (b bars) draw() (string, error) {
 	opt.CategoryAxis.Labels = slices.Clone(b.rows)
 	slices.Reverse(opt.CategoryAxis.Labels)
 	opt.ValueAxis[0].Min = charts.Ptr(0.0)
+	opt.ValueAxis[0].RangeValuePaddingScale = charts.Ptr(0.0)
 	opt.ValueAxis[0].Title = b.unit
 	opt.ValueFormatter = short
 	opt.Theme = theme(b.colours...)
@@ -145,16 +146,19 @@ func short(v float64) string {
 
 // waterfall is one case's phases, each beginning where the one before ends.
 func waterfall(c bench.Case) (picture, error) {
-	b := bars{series: []string{"before", "phase"}, unit: "ms", stacked: true, colours: []charts.Color{charts.ColorTransparent, charts.ParseColor(blue)}}
-	var before, length []float64
+	phases := (shared.Phases{}).List()
+	b := bars{unit: "ms", stacked: true, series: []string{""}, colours: []charts.Color{charts.ColorTransparent}}
+	b.values = [][]float64{make([]float64, len(phases))} // what comes before, unseen
 	sum := 0.0
-	for _, p := range (shared.Phases{}).List() {
+	for i, p := range phases {
 		ms := c.PhaseMS[string(p.Phase)].Median
 		b.rows = append(b.rows, fmt.Sprintf("%s %s", p.Phase, short(ms)))
-		before, length = append(before, sum), append(length, ms)
+		length := make([]float64, len(phases)) // a series of its own for its colour
+		length[i] = ms
+		b.values[0][i] = sum
+		b.series, b.values, b.colours = append(b.series, string(p.Phase)), append(b.values, length), append(b.colours, shade(phaseColour(p.Phase), p.Phase))
 		sum += ms
 	}
-	b.values = [][]float64{before, length}
 	svg, err := b.draw()
 	return picture{
 		Name: "phases-" + c.Case, Title: c.Case,
