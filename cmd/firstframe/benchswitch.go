@@ -28,6 +28,9 @@ func (b *bencher) switches(ctx context.Context, state string) error {
 	}
 	if b.o.wants(wantSwitch) {
 		err := b.app.withStack(ctx, state, slots, func(f shared.Frontend) error {
+			if _, err := b.ask(ctx, f, b.spec.SlotID, false); err != nil { // not counted: it prepares the slot
+				return err
+			}
 			return b.run(ctx, f, b.spec.SlotID, benchCase{want: wantSwitch, name: caseSwitch, before: turn})
 		})
 		if err != nil {
@@ -43,6 +46,9 @@ func (b *bencher) switches(ctx context.Context, state string) error {
 	}
 	life := hcl.Life{DrainTimeout: demoDrain, Budgets: budget}
 	return b.app.withStackOf(ctx, stackConfig{stateDir: state, slots: slots, logger: hclog.NewNullLogger(), life: life}, func(f shared.Frontend) error {
+		if _, err := b.ask(ctx, f, b.spec.SlotID, false); err != nil { // not counted: it starts the worker
+			return err
+		}
 		cases := []benchCase{
 			{want: wantBudget, name: caseBudget, before: turn},
 			{want: wantBudget, name: caseBudgetKnown, known: true, before: func(ctx context.Context, f shared.Frontend, slot string) error {
