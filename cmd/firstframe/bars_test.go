@@ -119,15 +119,3 @@ func TestWrapper(t *testing.T) {
 		}
 	}
 }
-
-func TestNearestRank(t *testing.T) {
-	values := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
-	for percent, want := range map[int]float64{1: 1, 50: 5, 51: 6, 95: 10, 90: 9, 100: 10} {
-		if got := nearestRank(values, percent); got != want {
-			t.Errorf("p%d is %v instead of %v", percent, got, want)
-		}
-	}
-	if got := nearestRank([]float64{7}, 95); got != 7 {
-		t.Errorf("p95 of one value is %v", got)
-	}
-}

@@ -14,36 +14,17 @@ const (
 	caseHit      = "resident_slot_context_page_hit"
 	caseEvicted  = "evicted_slot_host_buffer_kept"
 	caseDisk     = "restarted_worker_disk_pages"
+	caseHostHit  = "resident_slot_host_page_hit"
+	caseDiskHit  = "resident_slot_disk_page_hit"
+	// Two slots that are asked in turns: both resident, or room for one only.
+	caseSwitch      = "switch_between_resident_slots"
+	caseBudget      = "switch_under_budget"
+	caseBudgetKnown = "switch_under_budget_known_prompt"
+	// Many conversations that share system prompts: the first with each of them,
+	// and the later ones.
+	caseSharedFirst = "shared_prefix_first"
+	caseSharedLater = "shared_prefix_later"
 )
-
-// benchJSON is the document of bench and demo.
-type benchJSON struct {
-	Benchmark string     `json:"benchmark"`
-	Runs      []runJSON  `json:"runs"`
-	Summary   []caseJSON `json:"summary,omitempty"`
-}
-
-type runJSON struct {
-	Case           string             `json:"case"`
-	SlotID         string             `json:"slot_id"`
-	Precision      string             `json:"precision"`
-	SlotHit        bool               `json:"slot_hit"`
-	ContextPageHit bool               `json:"context_page_hit"`
-	PhaseMS        map[string]float64 `json:"phase_ms"`
-	ActivationMS   *activationJSON    `json:"activation_ms,omitempty"`
-	FirstChunkMS   float64            `json:"first_chunk_ms"`
-	FullResponseMS float64            `json:"full_response_ms"`
-}
-
-const benchmarkName = "first-frame-runtime-path"
-
-func toRun(name string, m shared.Measured) runJSON {
-	return runJSON{
-		Case: name, SlotID: m.SlotID, Precision: m.Identity.Precision, SlotHit: m.SlotHit,
-		ContextPageHit: m.Usage.CachedTokens > 0, PhaseMS: m.Phases.MS(), ActivationMS: toActivationJSON(m.Activation),
-		FirstChunkMS: shared.Milliseconds(m.FirstChunk), FullResponseMS: shared.Milliseconds(m.FullResponse),
-	}
-}
 
 // measure runs one prompt on one slot and gives each piece of text to deliver.
 func measure(ctx context.Context, f shared.Frontend, slotID, prompt string, maxTokens int, deliver func(string) error) (shared.Measured, error) {
@@ -72,6 +53,18 @@ func makeRestarted(ctx context.Context, f shared.Frontend, slotID string) error 
 		return err
 	}
 	if _, err := f.Restart(ctx, slotID); err != nil {
+		return err
+	}
+	_, err := f.Prepare(ctx, slotID, nil)
+	return err
+}
+
+// makeOnlyDisk empties the host tier of pages once they are on disk.
+func makeOnlyDisk(ctx context.Context, f shared.Frontend, slotID string) error {
+	if err := awaitDisk(ctx, f, slotID); err != nil {
+		return err
+	}
+	if err := makeEmpty(ctx, f, slotID); err != nil {
 		return err
 	}
 	_, err := f.Prepare(ctx, slotID, nil)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/firstframe/firstframe/hcl"
+	"github.com/firstframe/firstframe/internal/bench"
 	"github.com/firstframe/firstframe/shared"
 	"github.com/firstframe/firstframe/testdata/models"
 )
@@ -91,14 +92,20 @@ func withModels(run func(dir string) error) error {
 // withStack runs with a supervisor of its own, once the identities of its slots
 // are known: reading the files is part of declaring slots, not of a request.
 func (a *app) withStack(ctx context.Context, stateDir string, slots []shared.SlotSpec, run func(f shared.Frontend) error) error {
+	return a.withStackOf(ctx, stackConfig{
+		stateDir: stateDir, slots: slots, logger: hclog.NewNullLogger(), life: hcl.Life{DrainTimeout: demoDrain},
+	}, run)
+}
+
+func (a *app) withStackOf(ctx context.Context, cfg stackConfig, run func(f shared.Frontend) error) error {
 	if a.frontend != nil {
 		return run(a.frontend)
 	}
-	s, err := a.startStack(ctx, stackConfig{stateDir: stateDir, slots: slots, logger: hclog.NewNullLogger(), life: hcl.Life{DrainTimeout: demoDrain}})
+	s, err := a.startStack(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	for _, slot := range slots {
+	for _, slot := range cfg.slots {
 		if _, err := s.Resolve(ctx, shared.Requirement{SlotID: slot.SlotID}); err != nil {
 			return errors.Join(err, s.close())
 		}
@@ -123,7 +130,7 @@ func demoSteps() []demoStep {
 }
 
 func (a *app) demo(ctx context.Context, asJSON bool) error {
-	doc := benchJSON{Benchmark: benchmarkName}
+	doc := bench.Document{Benchmark: bench.Name}
 	show := newBars(a.out)
 	var done []compared
 	err := a.withDemo(ctx, func(f shared.Frontend) error {
@@ -145,7 +152,7 @@ func (a *app) demo(ctx context.Context, asJSON bool) error {
 			if err != nil {
 				return err
 			}
-			doc.Runs = append(doc.Runs, toRun(step.name, m))
+			doc.Runs = append(doc.Runs, bench.RunOf(step.name, m))
 			done = append(done, compared{step.short, m})
 			if !asJSON {
 				fmt.Fprint(a.out, "\n\n")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/firstframe/firstframe/internal/bench"
 	"github.com/firstframe/firstframe/shared"
 )
 
@@ -27,15 +28,7 @@ type timingsJSON struct {
 	PredictedN   int                `json:"predicted_n"`
 	PredictedMS  float64            `json:"predicted_ms"`
 	PhaseMS      map[string]float64 `json:"phase_ms"`
-	ActivationMS *activationJSON    `json:"activation_ms,omitempty"`
-}
-
-type activationJSON struct {
-	Spawn    float64 `json:"spawn"`
-	Prefetch float64 `json:"prefetch"`
-	Transfer float64 `json:"transfer"`
-	Warmup   float64 `json:"warmup"`
-	Canary   float64 `json:"canary"`
+	ActivationMS *bench.Activation  `json:"activation_ms,omitempty"`
 }
 
 type resultJSON struct {
@@ -66,7 +59,7 @@ func toResultJSON(m shared.Measured) resultJSON {
 			CacheN: m.Usage.CachedTokens, PromptN: m.Usage.PromptTokens - m.Usage.CachedTokens,
 			PromptMS: shared.Milliseconds(m.Prompt), PredictedN: m.Usage.CompletionTokens,
 			PredictedMS: shared.Milliseconds(m.Predicted), PhaseMS: m.Phases.MS(),
-			ActivationMS: toActivationJSON(m.Activation),
+			ActivationMS: bench.ActivationOf(m.Activation),
 		},
 		FirstChunkMS: shared.Milliseconds(m.FirstChunk), FullResponseMS: shared.Milliseconds(m.FullResponse),
 		MissReason: m.MissReason, DivergedAtToken: m.DivergedAtToken,
@@ -75,17 +68,6 @@ func toResultJSON(m shared.Measured) resultJSON {
 }
 
 // toActivationJSON is nil for a request that found its slot resident.
-func toActivationJSON(d shared.ActivationDetail) *activationJSON {
-	if d == (shared.ActivationDetail{}) {
-		return nil
-	}
-	return &activationJSON{
-		Spawn: shared.Milliseconds(d.Spawn), Prefetch: shared.Milliseconds(d.Prefetch),
-		Transfer: shared.Milliseconds(d.Transfer), Warmup: shared.Milliseconds(d.Warmup),
-		Canary: shared.Milliseconds(d.Canary),
-	}
-}
-
 type candidateJSON struct {
 	SlotID   string       `json:"slot_id"`
 	Model    string       `json:"model"`

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +21,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/firstframe/firstframe/internal/bench"
 	"github.com/firstframe/firstframe/slotworker/enginelib"
 	"github.com/firstframe/firstframe/slotworker/enginelib/enginetest"
 )
@@ -60,6 +64,7 @@ func TestScripts(t *testing.T) {
 			"until":     untilCommand,
 			"additive":  additiveCommand,
 			"interrupt": interruptCommand,
+			"peer":      peerCommand,
 		},
 	})
 }
@@ -221,7 +226,7 @@ func additiveCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: additive")
 	}
-	var doc benchJSON
+	var doc bench.Document
 	dec := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
 	dec.DisallowUnknownFields()
 	ts.Check(dec.Decode(&doc))
@@ -243,8 +248,8 @@ func additiveCommand(ts *testscript.TestScript, neg bool, args []string) {
 		if len(r.PhaseMS) != 8 || r.FirstChunkMS <= 0 || math.Abs(sum-r.FirstChunkMS) > 0.01*r.FirstChunkMS || r.FullResponseMS < r.FirstChunkMS {
 			ts.Fatalf("%s: phases add up to %v, first chunk %v, full response %v", r.Case, sum, r.FirstChunkMS, r.FullResponseMS)
 		}
-		// A restarted worker was prepared again before it was asked.
-		if resident := strings.HasPrefix(r.Case, "resident") || strings.HasPrefix(r.Case, "restarted"); resident != r.SlotHit || resident == (r.ActivationMS != nil) {
+		// All others were prepared before they were asked.
+		if resident := !strings.HasPrefix(r.Case, "cold") && !strings.HasPrefix(r.Case, "evicted") && !strings.HasPrefix(r.Case, "switch_under_budget"); resident != r.SlotHit || resident == (r.ActivationMS != nil) {
 			ts.Fatalf("%s: slot hit %v with activation %+v", r.Case, r.SlotHit, r.ActivationMS)
 		}
 	}
@@ -273,4 +278,25 @@ func interruptCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("ended with %v instead of code %d", err, exitInterrupted)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("stdout.txt"), append([]byte(first), rest...), 0o600))
+}
+
+// peerCommand starts another OpenAI-compatible server, which is made up, and
+// puts its address into $PEER. With "fail" it answers no chat.
+func peerCommand(ts *testscript.TestScript, neg bool, args []string) {
+	fail := slices.Equal(args, []string{"fail"})
+	if neg || (len(args) > 0 && !fail) {
+		ts.Fatalf("usage: peer [fail]")
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[{"id":"made-up"}]}`) })
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, _ *http.Request) {
+		if fail {
+			http.Error(w, "out of memory", http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"Once\"}}]}\n\ndata: [DONE]\n\n")
+	})
+	server := httptest.NewServer(mux)
+	ts.Defer(server.Close)
+	ts.Setenv("PEER", server.URL)
 }
