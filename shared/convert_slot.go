@@ -56,6 +56,7 @@ func toSpec(s SlotSpec) *pb.SlotSpec {
 		IdleTtlNs:         int64(s.IdleTTL),
 		Restart:           toRestart(s.Restart),
 		ReplicaOf:         s.ReplicaOf,
+		Adapters:          convertEach(s.Adapters, toAdapterSpec),
 	}
 }
 
@@ -86,6 +87,7 @@ func fromSpec(m *pb.SlotSpec) SlotSpec {
 		IdleTTL:           time.Duration(m.GetIdleTtlNs()),
 		Restart:           fromRestart(m.GetRestart()),
 		ReplicaOf:         m.GetReplicaOf(),
+		Adapters:          convertEach(m.GetAdapters(), fromAdapterSpec),
 	}
 }
 
@@ -170,6 +172,7 @@ func toSlotInfo(s SlotInfo) *pb.SlotInfo {
 		HostHeld:       s.HostHeld,
 		DeviceHeld:     s.DeviceHeld,
 		ResidentBytes:  s.ResidentBytes,
+		Adapters:       convertEach(s.Adapters, toAdapterInfo),
 	}
 }
 
@@ -206,6 +209,7 @@ func fromSlotInfo(m *pb.SlotInfo) SlotInfo {
 		HostHeld:       m.GetHostHeld(),
 		DeviceHeld:     m.GetDeviceHeld(),
 		ResidentBytes:  m.GetResidentBytes(),
+		Adapters:       convertEach(m.GetAdapters(), fromAdapterInfo),
 	}
 }
 

@@ -21,6 +21,15 @@ type LoadRequest struct {
 	Bytes []byte
 	// Progress is told a number from 0 to 1; false ends the load with an error.
 	Progress func(float32) bool
+	// Adapters are applied by every context of the model, one after the other.
+	Adapters []AdapterSource
+}
+
+// AdapterSource is a LoRA adapter that the engine copies out of a file.
+type AdapterSource struct {
+	Path  string
+	Name  string // what people call the file
+	Scale float32
 }
 
 // Engine is a loaded inference library.

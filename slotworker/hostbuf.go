@@ -33,7 +33,8 @@ type hostBuffer struct {
 	digest   string          // "sha256:" and hex, of data
 	pinned   bool
 	pinNote  string
-	proof    *proof // set by proveHost
+	proof    *proof         // set by proveHost
+	adapters []*adapterFile // of the slot that asked last
 }
 
 func (h *hostBuffer) size() int64 { return int64(len(h.data)) }
@@ -52,15 +53,25 @@ func (h *hostBuffer) release() error {
 		}
 		h.file = nil
 	}
+	if err := closeAdapters(h.adapters); err != nil {
+		return fmt.Errorf("cannot close an adapter: %w", err)
+	}
+	h.adapters = nil
 	return nil
 }
 
 // source is where the engine reads the weights.
 func (h *hostBuffer) source() LoadRequest {
+	var req LoadRequest
 	if h.transfer == shared.TransferMmap {
-		return LoadRequest{Path: enginePath(h.file)}
+		req.Path = enginePath(h.file)
+	} else {
+		req.Bytes = h.data
 	}
-	return LoadRequest{Bytes: h.data}
+	for i, a := range h.adapters {
+		req.Adapters = append(req.Adapters, AdapterSource{Path: enginePath(a.file), Name: a.path, Scale: h.proof.spec.Adapters[i].Scale})
+	}
+	return req
 }
 
 // holds reports whether the buffer still is what a new prefetch would read: the
@@ -76,6 +87,11 @@ func (h *hostBuffer) holds(path string, transfer shared.Transfer) bool {
 // unchanged fails when a mapped file is no longer what was hashed. A mapping
 // shows later writes to the file, so the proof ends with the first of them.
 func (h *hostBuffer) unchanged() error {
+	for _, a := range h.adapters {
+		if err := a.unchanged(); err != nil {
+			return err
+		}
+	}
 	if h.transfer != shared.TransferMmap {
 		return nil
 	}

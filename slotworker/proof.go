@@ -24,7 +24,11 @@ func (w *Worker) proveHost(ctx context.Context, h *hostBuffer, req shared.Prefet
 	if err != nil {
 		return err
 	}
-	p := &proof{header: header, identity: header.Identity(h.digest, req.Spec)}
+	adapters, err := w.proveAdapters(ctx, h, header, req.Spec)
+	if err != nil {
+		return err
+	}
+	p := &proof{header: header, identity: header.Identity(h.digest, req.Spec, adapters...)}
 	if err := compareIdentity(p.identity, req.Expected); err != nil {
 		return err
 	}

@@ -20,10 +20,12 @@ type modelFiles interface {
 
 // modelHeader is one file's header.
 type modelHeader interface {
-	Identity(modelRevision string, spec shared.SlotSpec) shared.Identity
+	Identity(modelRevision string, spec shared.SlotSpec, adapters ...string) shared.Identity
 	Size() int64
 	// DeviceNeed estimates what the slot allocates beside the model's bytes.
 	DeviceNeed(spec shared.SlotSpec) int64
+	// AdapterSize checks that an adapter's file is one for this model.
+	AdapterSize(path string) (int64, error)
 }
 
 // ggufFiles are the model files on disk.
@@ -111,23 +113,66 @@ func (d *declarer) declare(path string, slots []*slot) {
 		return
 	}
 	for _, s := range slots {
-		id := header.Identity(revision, s.spec)
-		if err := gguf.CheckDeclared(s.spec, id); err != nil {
-			d.refuse(s, id, err)
+		if len(s.spec.Adapters) == 0 {
+			d.finish(header, revision, s)
 			continue
 		}
-		if s.before.Load() != nil {
-			d.running.Go(func() { d.succeed(s, id, needOf(header, s.spec)) })
-			continue
-		}
-		// The slot hears first, so that it knows itself when requests come.
-		s.declare(id, needOf(header, s.spec), nil)
-		d.registry.learn(d.ctx, change{slot: s, identity: id})
+		d.running.Go(func() { d.finish(header, revision, s) }) // adapters are hashed, too
 	}
 }
 
-func needOf(header modelHeader, spec shared.SlotSpec) amount {
-	return amount{host: header.Size(), device: header.DeviceNeed(spec)}
+// finish declares one slot, everything of whose model is known.
+func (d *declarer) finish(header modelHeader, revision string, s *slot) {
+	adapters, err := d.adapters(s)
+	if err != nil {
+		d.refuse(s, header.Identity(revision, s.spec), err)
+		return
+	}
+	id := header.Identity(revision, s.spec, adapters...)
+	if err := gguf.CheckDeclared(s.spec, id); err != nil {
+		d.refuse(s, id, err)
+		return
+	}
+	need, err := needOf(header, s.spec)
+	if err != nil {
+		d.refuse(s, id, err)
+		return
+	}
+	if s.before.Load() != nil {
+		d.running.Go(func() { d.succeed(s, id, need) })
+		return
+	}
+	// The slot hears first, so that it knows itself when requests come.
+	s.declare(id, need, nil)
+	d.registry.learn(d.ctx, change{slot: s, identity: id})
+}
+
+// adapters gives the revisions of a slot's adapters, which are no others than
+// those that are declared.
+func (d *declarer) adapters(s *slot) ([]string, error) {
+	var revisions []string
+	for _, a := range s.spec.Adapters {
+		revision, err := d.revision(a.Path, []*slot{s})
+		if err != nil {
+			return nil, gguf.AdapterError(a.Path, err)
+		}
+		revisions = append(revisions, revision)
+	}
+	s.facts.Store(&fileFacts{adapters: revisions})
+	return revisions, gguf.CheckAdapters(s.spec, revisions)
+}
+
+// needOf is what the slot allocates; the engine copies adapters.
+func needOf(header modelHeader, spec shared.SlotSpec) (amount, error) {
+	need := amount{host: header.Size(), device: header.DeviceNeed(spec)}
+	for _, a := range spec.Adapters {
+		size, err := header.AdapterSize(a.Path)
+		if err != nil {
+			return amount{}, err
+		}
+		need.device += size
+	}
+	return need, nil
 }
 
 // succeed declares a slot that takes the place of another one. Requests may come
@@ -161,7 +206,11 @@ func (d *declarer) partly(header modelHeader, slots []*slot) []*slot {
 		spec := s.spec
 		spec.DeclaredSHA256 = "" // the header cannot contradict it
 		id := header.Identity("", spec)
-		if err := gguf.CheckDeclared(spec, id); err != nil {
+		err := gguf.CheckDeclared(spec, id)
+		if err == nil {
+			_, err = needOf(header, spec) // an adapter that does not fit is known before anything is hashed
+		}
+		if err != nil {
 			d.refuse(s, id, err)
 			continue
 		}

@@ -59,12 +59,14 @@ func (f *fakeFiles) Digest(ctx context.Context, path string, progress func(done,
 	return "sha256:" + f.model(path).digest, nil
 }
 
-func (h fakeHeader) Identity(revision string, _ shared.SlotSpec) shared.Identity {
+func (h fakeHeader) Identity(revision string, spec shared.SlotSpec, adapters ...string) shared.Identity {
 	return shared.Identity{
 		ModelRevision: revision, Precision: h.m.precision, TokenizerRevision: "sha256:tok",
-		LayoutRevision: "sha256:layout", SlotRevision: shared.SlotRevisionPlain(),
+		LayoutRevision: "sha256:layout", SlotRevision: shared.SlotRevision(spec.Adapters, adapters),
 	}
 }
+
+func (h fakeHeader) AdapterSize(string) (int64, error) { return 10, nil }
 
 func (h fakeHeader) Size() int64 { return 1000 }
 

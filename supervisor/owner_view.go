@@ -27,6 +27,7 @@ func (o *owner) publish() {
 		Exit:          o.lastExit,
 		Pin:           s.Pin,
 		ReplicaOf:     s.ReplicaOf,
+		Adapters:      o.slot.adapters(),
 	}
 	o.showResume()
 	if o.proc != nil {

@@ -31,6 +31,11 @@ type File struct {
 
 // Read reads and checks the header of a model of size bytes.
 func Read(r io.ReaderAt, size int64) (*File, error) {
+	return read(r, size, (*File).checkMetadata)
+}
+
+// read is Read with what is asked of the metadata.
+func read(r io.ReaderAt, size int64, check func(*File) error) (*File, error) {
 	c := &cursor{r: r, size: size, where: "file header"}
 	if size <= 0 {
 		return nil, c.fail(0, "the file is empty")
@@ -44,7 +49,7 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 		return nil, err
 	}
 	f.header = c.buf
-	if err := f.checkMetadata(); err != nil {
+	if err := check(f); err != nil {
 		return nil, err
 	}
 	f.tensors, err = c.tensorTable(tensorCount)

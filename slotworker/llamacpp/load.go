@@ -45,6 +45,9 @@ func (e *Engine) Load(req slotworker.LoadRequest) (slotworker.Model, error) {
 	if err = l.failure(m.handle, err, said); err == nil {
 		err = m.read(said)
 	}
+	if err == nil {
+		err = m.adapt(req.Adapters)
+	}
 	if err != nil {
 		m.Close()
 		return nil, err
