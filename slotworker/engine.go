@@ -16,6 +16,8 @@ type EngineInfo struct {
 type LoadRequest struct {
 	// Path is a file that the engine maps and reads in place.
 	Path string
+	// MoreParts are the files of a split model after the one at Path.
+	MoreParts []string
 	// Bytes is the whole model file in a host buffer; the engine copies the
 	// weights out of it, so the buffer may be kept, reused or freed afterwards.
 	Bytes []byte

@@ -82,12 +82,12 @@ func declared(t testing.TB, spec shared.SlotSpec) shared.Identity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, size, err := gguf.Open(spec.ModelPath)
+	model, err := gguf.OpenParts(header.Paths()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = file.Close() }()
-	digest, err := gguf.Digest(context.Background(), file, size, nil)
+	defer model.Close()
+	digest, err := gguf.Digest(context.Background(), model.Reader(), model.Size, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,12 +36,16 @@ type slot struct {
 
 // fileFacts is what the slot's files have told beside its identity.
 type fileFacts struct {
+	paths    []string // of the model
 	adapters []string // revisions, in the order of the declaration
 }
 
 // files are what the slot's worker reads.
 func (s *slot) files() []string {
 	files := []string{s.spec.ModelPath}
+	if facts := s.facts.Load(); facts != nil {
+		files = slices.Clone(facts.paths)
+	}
 	for _, a := range s.spec.Adapters {
 		files = append(files, a.Path)
 	}

@@ -6,6 +6,8 @@
 // With -adapter-for it writes a LoRA adapter with random factors instead:
 //
 //	go run ./shared/gguf/ggufwrite/modelgen -adapter-for model.gguf -rank 8 -o adapter.gguf
+//
+// and with -parts 3 a split model, model-00001-of-00003.gguf and so on.
 package main
 
 import (
@@ -33,6 +35,7 @@ func run() error {
 		out       = flag.String("o", "", "file to write")
 		tokenizer = flag.String("tokenizer", "testdata/models/storyteller-f16.gguf", "model whose tokenizer is copied")
 		base      = flag.String("adapter-for", "", "write an adapter for this model")
+		parts     = flag.Int("parts", 1, "files that the model is split into")
 		rank      = flag.Int("rank", 0, "rank of the adapter (0: 4)")
 		alpha     = flag.Float64("alpha", 0, "strength of the adapter (0: its rank)")
 		kind      = flag.String("kind", string(ggufwrite.Llama), "llama, window or recurrent")
@@ -78,7 +81,16 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	return write(model, *out)
+	if *parts <= 1 {
+		return write(model, *out)
+	}
+	prefix := strings.TrimSuffix(*out, ".gguf")
+	for i, part := range model.Split(*parts, false) {
+		if err := write(part, ggufwrite.PartName(prefix, i, *parts)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // write makes the file under its final name only once it is whole.
