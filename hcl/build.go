@@ -88,7 +88,7 @@ func (d *decoder) build(root *node, bases map[string]string) *Config {
 			continue
 		}
 		seen[n.label] = n.rng
-		cfg.Slots = append(cfg.Slots, d.replicas(n, d.slot(n, models, cfg))...)
+		cfg.Slots = append(cfg.Slots, d.replicas(n, d.slot(n, models, bases[n.rng.Filename], cfg))...)
 	}
 	for name, rng := range seen {
 		names[name] = rng
@@ -114,13 +114,10 @@ func (d *decoder) models(root *node, bases map[string]string) map[string]model {
 		m := model{
 			name:      d.text(n, "name", n.label),
 			path:      d.text(n, "path", ""),
-			sha256:    strings.ToLower(strings.TrimPrefix(d.text(n, "sha256", ""), "sha256:")),
+			sha256:    d.digest(n),
 			precision: strings.ToUpper(d.text(n, "precision", "")),
 		}
 		d.requestName(n, "name", m.name)
-		if m.sha256 != "" && !sha256Hex.MatchString(m.sha256) {
-			d.errorf(n.values["sha256"].rng, "Wrong digest", "A sha256 has 64 hexadecimal digits.")
-		}
 		switch {
 		case modelstore.Named(m.path):
 			d.fromStore(n, &m)
@@ -170,7 +167,7 @@ func (d *decoder) requestName(n *node, key, name string) {
 	d.errorf(rng, "Unusable name", "A name has 1 to 128 printable characters and no space at either end.")
 }
 
-func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.SlotSpec {
+func (d *decoder) slot(n *node, models map[string]model, base string, cfg *Config) shared.SlotSpec {
 	if !slotName.MatchString(n.label) {
 		d.errorf(n.rng, "Unusable slot name", "A slot name has lower-case letters, digits, - and _, at most 63, and starts with a letter or digit.")
 	}
@@ -197,6 +194,7 @@ func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.Slo
 		Restart:       d.restart(n.first("restart")),
 		Pin:           d.flag(n, "pin", false),
 		IdleTTL:       d.duration(n, "idle_ttl", 0, time.Second, maxIdle),
+		Adapters:      d.adapters(n, base),
 	}
 	if s.PageTokens&(s.PageTokens-1) != 0 {
 		d.errorf(context.values["page"].rng, "Wrong page size", "The size of a page is a power of two.")
@@ -214,6 +212,9 @@ func (d *decoder) slot(n *node, models map[string]model, cfg *Config) shared.Slo
 	}
 	if s.Reuse == shared.ReuseExact && s.PageTokens < minExactPage {
 		d.errorf(pages.values["reuse"].rng, "Page too small", "Exact reuse needs pages of at least %d tokens; page is %d.", minExactPage, s.PageTokens)
+	}
+	for i, a := range n.blocks["adapter"] {
+		cfg.ranges[adapterKey(s.SlotID, i)] = a.values["path"].rng
 	}
 	cfg.ranges[s.SlotID] = n.values["model"].rng
 	if context != nil {

@@ -52,7 +52,7 @@ func (d *decoder) body(body *hclsyntax.Body, schema Block, n *node) {
 	}
 	for _, k := range schema.Keys {
 		if _, ok := body.Attributes[k.Name]; k.Required && !ok {
-			d.errorf(n.rng, "Missing key", "The key %q is required in a %s block.", k.Name, schema.Name)
+			d.errorf(n.rng, "Missing key", "The key %q is required %s.", k.Name, place(schema))
 		}
 	}
 }

@@ -68,12 +68,15 @@ func Err(diags hcl.Diagnostics) error {
 // TrainedTokens tells a model file's trained context length, 0 when it is not known.
 type TrainedTokens func(path string) (int, error)
 
+// AdapterFits tells whether an adapter's file is one for a model's.
+type AdapterFits func(modelPath, adapterPath string) error
+
 // CheckModels compares the declarations with the headers of the model files. A
 // file that cannot be read is an error here, so that validate shows it; a
 // supervisor serves the other slots all the same. The message names the file,
 // also where its path comes from the environment: without it nobody could find
 // what is missing, and paths of models are no secrets.
-func (c *Config) CheckModels(trained TrainedTokens) hcl.Diagnostics {
+func (c *Config) CheckModels(trained TrainedTokens, fits AdapterFits) hcl.Diagnostics {
 	d := &decoder{texts: c.texts}
 	last := ""
 	for _, s := range c.Slots {
@@ -90,6 +93,11 @@ func (c *Config) CheckModels(trained TrainedTokens) hcl.Diagnostics {
 		if n > 0 && s.ContextTokens > n {
 			d.errorf(c.ranges[name+" tokens"], "Context too long",
 				"Slot %q: the model was trained for %d tokens, which is less than context.tokens.", name, n)
+		}
+		for i, a := range s.Adapters {
+			if err := fits(s.ModelPath, a.Path); err != nil {
+				d.errorf(c.ranges[adapterKey(name, i)], "Unusable adapter", "Slot %q: %v.", name, err)
+			}
 		}
 	}
 	return d.finish()

@@ -12,6 +12,7 @@ type keyType string
 const (
 	typeString   keyType = "string"
 	typeInt      keyType = "number"
+	typeReal     keyType = "decimal number"
 	typeBool     keyType = "bool"
 	typeDuration keyType = "duration"
 	typeSize     keyType = "size"
@@ -23,7 +24,7 @@ const (
 // cty is the type of a value in the language; durations and sizes are strings.
 func (t keyType) cty() cty.Type {
 	switch t {
-	case typeInt:
+	case typeInt, typeReal:
 		return cty.Number
 	case typeBool:
 		return cty.Bool
@@ -160,6 +161,11 @@ func Schema() Block {
 				{Name: "disk", Type: typeSize, Default: "none", Meaning: "limit of the disk tier in the state folder, which restarts survive"},
 				{Name: "reuse", Type: typeString, Default: "fast", Meaning: "fast recomputes one token of a known prompt; exact gives the logits of a cold run to the bit and needs pages of 64 tokens or more"},
 				{Name: "salt", Type: typeString, Default: "none", Meaning: "keeps the slot's pages apart from those under other salts"},
+			}},
+			{Name: "adapter", Many: true, Meaning: "a LoRA adapter; several are applied in the order in which they stand", Keys: []Key{
+				{Name: "path", Type: typeString, Required: true, Meaning: "GGUF file of the adapter, relative to this file's folder"},
+				{Name: "scale", Type: typeReal, Default: "1", Meaning: "how strongly it is applied, from -100 to 100 and not 0"},
+				{Name: "sha256", Type: typeString, Default: "not checked", Meaning: "digest of the file; another one keeps the slot empty"},
 			}},
 			{Name: "restart", Meaning: "restarts of a worker that ended by itself", Keys: []Key{
 				{Name: "attempts", Type: typeInt, Default: "3", Meaning: "restarts within an interval; the end after them makes the process failed"},

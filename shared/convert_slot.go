@@ -56,6 +56,7 @@ func toSpec(s SlotSpec) *pb.SlotSpec {
 		IdleTtlNs:         int64(s.IdleTTL),
 		Restart:           toRestart(s.Restart),
 		ReplicaOf:         s.ReplicaOf,
+		Adapters:          convertEach(s.Adapters, toAdapterSpec),
 	}
 }
 
@@ -86,6 +87,7 @@ func fromSpec(m *pb.SlotSpec) SlotSpec {
 		IdleTTL:           time.Duration(m.GetIdleTtlNs()),
 		Restart:           fromRestart(m.GetRestart()),
 		ReplicaOf:         m.GetReplicaOf(),
+		Adapters:          convertEach(m.GetAdapters(), fromAdapterSpec),
 	}
 }
 
@@ -171,6 +173,7 @@ func toSlotInfo(s SlotInfo) *pb.SlotInfo {
 		DeviceHeld:     s.DeviceHeld,
 		ResidentBytes:  s.ResidentBytes,
 		File:           toModelFile(s.File),
+		Adapters:       convertEach(s.Adapters, toAdapterInfo),
 	}
 }
 
@@ -208,6 +211,7 @@ func fromSlotInfo(m *pb.SlotInfo) SlotInfo {
 		DeviceHeld:     m.GetDeviceHeld(),
 		ResidentBytes:  m.GetResidentBytes(),
 		File:           fromModelFile(m.GetFile()),
+		Adapters:       convertEach(m.GetAdapters(), fromAdapterInfo),
 	}
 }
 

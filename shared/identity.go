@@ -82,7 +82,9 @@ func ShortRevision(rev string) string {
 	return algo + ":" + digest[:12]
 }
 
-var slotRevisionPlain = HashFields("firstframe/slot/v1")
+const slotDomain = "firstframe/slot/v1"
+
+var slotRevisionPlain = HashFields(slotDomain)
 
 // SlotRevisionPlain is the SlotRevision of a slot without adapters or overrides.
 func SlotRevisionPlain() string { return slotRevisionPlain }

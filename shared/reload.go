@@ -102,6 +102,7 @@ var specNames = map[string]string{
 	"ContextTokens": "context.tokens", "Parallel": "context.parallel", "PageTokens": "context.page",
 	"KVType": "context.kv_type", "PrefillChunk": "context.prefill_chunk",
 	"PagesHost": "pages.host", "PagesDisk": "pages.disk", "Reuse": "pages.reuse", saltField: "pages.salt",
+	"Adapters": "adapter",
 }
 
 // saltField may come from the environment and is never shown.
@@ -125,6 +126,10 @@ func fieldChanges(prefix string, was, is reflect.Value) []FieldChange {
 		switch {
 		case field.Type.Kind() == reflect.Struct:
 			changes = append(changes, fieldChanges(name+".", a, b)...)
+		case field.Type.Kind() == reflect.Slice:
+			if a.Len()+b.Len() > 0 && !reflect.DeepEqual(a.Interface(), b.Interface()) {
+				changes = append(changes, FieldChange{Name: name, Old: settings(a), New: settings(b)})
+			}
 		case a.Equal(b):
 		case field.Name == saltField:
 			changes = append(changes, FieldChange{Name: name, Old: "(not shown)", New: "(not shown)"})
@@ -133,6 +138,18 @@ func fieldChanges(prefix string, was, is reflect.Value) []FieldChange {
 		}
 	}
 	return changes
+}
+
+// settings prints a list of blocks.
+func settings(list reflect.Value) string {
+	if list.Len() == 0 {
+		return "(none)"
+	}
+	var texts []string
+	for i := range list.Len() {
+		texts = append(texts, setting(list.Index(i)))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // setting prints a value much as it is written in a configuration.

@@ -40,6 +40,8 @@ type SlotSpec struct {
 	// ReplicaOf is the name that this slot was declared under, together with
 	// others; empty for a slot that is the only one of its declaration.
 	ReplicaOf string
+	// Adapters are applied to the model in this order.
+	Adapters []AdapterSpec
 }
 
 // RestartMode says what happens when the restarts of an interval are used up.
@@ -195,6 +197,8 @@ type SlotInfo struct {
 	DeviceHeld int64
 	// ResidentBytes is the memory that the system counts for the process.
 	ResidentBytes int64
+	// Adapters are those of the slot, with what is known of their files.
+	Adapters []AdapterInfo
 	// File is zero until the model file's header has been read.
 	File ModelFile
 }

@@ -16,11 +16,22 @@ type EngineInfo struct {
 type LoadRequest struct {
 	// Path is a file that the engine maps and reads in place.
 	Path string
+	// MoreParts are the files of a split model after the one at Path.
+	MoreParts []string
 	// Bytes is the whole model file in a host buffer; the engine copies the
 	// weights out of it, so the buffer may be kept, reused or freed afterwards.
 	Bytes []byte
 	// Progress is told a number from 0 to 1; false ends the load with an error.
 	Progress func(float32) bool
+	// Adapters are applied by every context of the model, one after the other.
+	Adapters []AdapterSource
+}
+
+// AdapterSource is a LoRA adapter that the engine copies out of a file.
+type AdapterSource struct {
+	Path  string
+	Name  string // what people call the file
+	Scale float32
 }
 
 // Engine is a loaded inference library.

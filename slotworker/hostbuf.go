@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/gguf"
 )
 
 // hostBlock is the unit of reading, locking, hashing and progress.
@@ -22,45 +23,95 @@ const hostBlock = 1 << 20
 // and is what limits a read from a warm page cache.
 const hostReaders = 4
 
-// hostBuffer holds the bytes of one model file in host memory.
+// hostBuffer holds the bytes of one model in host memory.
 type hostBuffer struct {
 	id       string
 	path     string
 	transfer shared.Transfer // mmap or pageable
-	data     []byte          // a mapping of its own, read-only once filled
-	file     *os.File        // mmap only: the engine opens the same inode through it
-	info     os.FileInfo     // of the file as it was read
-	digest   string          // "sha256:" and hex, of data
+	parts    []*hostPart     // the files of the model, mostly one
+	digest   string          // "sha256:" and hex, of the data of all parts
 	pinned   bool
 	pinNote  string
-	proof    *proof // set by proveHost
+	proof    *proof         // set by proveHost
+	adapters []*adapterFile // of the slot that asked last
 }
 
-func (h *hostBuffer) size() int64 { return int64(len(h.data)) }
+// hostPart holds the bytes of one file.
+type hostPart struct {
+	path string
+	data []byte      // a mapping of its own, read-only once filled
+	file *os.File    // mmap only: the engine opens the same inode through it
+	info os.FileInfo // of the file as it was read
+}
+
+func (h *hostBuffer) size() int64 {
+	var sum int64
+	for _, p := range h.parts {
+		sum += p.info.Size()
+	}
+	return sum
+}
+
+// data is what the parts hold.
+func (h *hostBuffer) data() [][]byte {
+	all := make([][]byte, len(h.parts))
+	for i, p := range h.parts {
+		all[i] = p.data
+	}
+	return all
+}
 
 // release gives the memory back. The engine must not use the buffer any more.
 func (h *hostBuffer) release() error {
-	if h.data != nil {
-		if err := unmap(h.data); err != nil {
+	for _, p := range h.parts {
+		if err := p.release(); err != nil {
+			return err
+		}
+	}
+	if err := closeAdapters(h.adapters); err != nil {
+		return fmt.Errorf("cannot close an adapter: %w", err)
+	}
+	h.adapters = nil
+	return nil
+}
+
+func (p *hostPart) release() error {
+	if p.data != nil {
+		if err := unmap(p.data); err != nil {
 			return fmt.Errorf("cannot unmap the host buffer: %w", err)
 		}
-		h.data = nil
+		p.data = nil
 	}
-	if h.file != nil {
-		if err := h.file.Close(); err != nil {
-			return fmt.Errorf("cannot close the model file: %w", err)
-		}
-		h.file = nil
+	return p.close()
+}
+
+func (p *hostPart) close() error {
+	if p.file == nil {
+		return nil
+	}
+	err := p.file.Close()
+	p.file = nil
+	if err != nil {
+		return fmt.Errorf("cannot close the model file: %w", err)
 	}
 	return nil
 }
 
 // source is where the engine reads the weights.
 func (h *hostBuffer) source() LoadRequest {
+	var req LoadRequest
 	if h.transfer == shared.TransferMmap {
-		return LoadRequest{Path: enginePath(h.file)}
+		req.Path = enginePath(h.parts[0].file)
+		for _, p := range h.parts[1:] {
+			req.MoreParts = append(req.MoreParts, enginePath(p.file))
+		}
+	} else {
+		req.Bytes = h.parts[0].data
 	}
-	return LoadRequest{Bytes: h.data}
+	for i, a := range h.adapters {
+		req.Adapters = append(req.Adapters, AdapterSource{Path: enginePath(a.file), Name: a.path, Scale: h.proof.spec.Adapters[i].Scale})
+	}
+	return req
 }
 
 // holds reports whether the buffer still is what a new prefetch would read: the
@@ -69,22 +120,33 @@ func (h *hostBuffer) holds(path string, transfer shared.Transfer) bool {
 	if h.path != path || h.transfer != transfer {
 		return false
 	}
-	now, err := os.Stat(path)
-	return err == nil && sameFile(h.info, now)
+	for _, p := range h.parts {
+		if now, err := os.Stat(p.path); err != nil || !sameFile(p.info, now) {
+			return false
+		}
+	}
+	return true
 }
 
 // unchanged fails when a mapped file is no longer what was hashed. A mapping
 // shows later writes to the file, so the proof ends with the first of them.
 func (h *hostBuffer) unchanged() error {
+	for _, a := range h.adapters {
+		if err := a.unchanged(); err != nil {
+			return err
+		}
+	}
 	if h.transfer != shared.TransferMmap {
 		return nil
 	}
-	now, err := h.file.Stat()
-	if err != nil {
-		return shared.Errorf(shared.KindModelFile, "cannot look at the model file again: %w", err)
-	}
-	if !sameFile(h.info, now) {
-		return shared.Errorf(shared.KindModelFile, "the model file %s was changed after it was read", h.path)
+	for _, p := range h.parts {
+		now, err := p.file.Stat()
+		if err != nil {
+			return shared.Errorf(shared.KindModelFile, "cannot look at the model file again: %w", err)
+		}
+		if !sameFile(p.info, now) {
+			return shared.Errorf(shared.KindModelFile, "the model file %s was changed after it was read", p.path)
+		}
 	}
 	return nil
 }
@@ -110,17 +172,16 @@ func chooseTransfer(t shared.Transfer) (shared.Transfer, error) {
 // readHost fills a host buffer and hashes what it holds. read is told the bytes
 // hashed so far; it is called from one goroutine.
 func readHost(ctx context.Context, path string, transfer shared.Transfer, read func(done, total int64)) (h *hostBuffer, err error) {
-	file, info, err := openModel(path)
-	if err != nil {
-		return nil, err
-	}
-	h = &hostBuffer{path: path, transfer: transfer, info: info, file: file}
+	h = &hostBuffer{path: path, transfer: transfer}
 	defer func() {
 		if err != nil {
 			_ = h.release() // the first error is the one that tells
 			h = nil
 		}
 	}()
+	if err = h.open(); err != nil {
+		return h, err
+	}
 	if transfer == shared.TransferMmap {
 		err = h.fillMapped(ctx, read)
 	} else {
@@ -153,43 +214,74 @@ func openModel(path string) (*os.File, os.FileInfo, error) {
 	return nil, nil, err
 }
 
-// checkStill compares the open file and what the path names now with the file
-// as it was before reading.
-func (h *hostBuffer) checkStill() error {
-	byPath, err := os.Stat(h.path)
-	if err != nil || !sameFile(h.info, byPath) {
-		return shared.Errorf(shared.KindModelFile, "the model file %s was changed while it was read", h.path)
-	}
-	if h.transfer != shared.TransferMmap {
-		err := h.file.Close()
-		h.file = nil
+// open opens all files of the model.
+func (h *hostBuffer) open() error {
+	paths, err := gguf.Parts(h.path)
+	if err != nil {
 		return err
+	}
+	if len(paths) > 1 && h.transfer == shared.TransferPageable {
+		return &shared.Error{
+			Kind: shared.KindUnsupported, Field: "transfer",
+			Message: fmt.Sprintf("transfer pageable is not supported for a model of %d files; use mmap, or join the files", len(paths)),
+		}
+	}
+	for i, path := range paths {
+		file, info, err := openModel(path)
+		if err != nil {
+			if len(paths) > 1 {
+				err = gguf.MissingPart(path, i, len(paths), err)
+			}
+			return err
+		}
+		h.parts = append(h.parts, &hostPart{path: path, file: file, info: info})
+	}
+	return nil
+}
+
+// checkStill compares the open files and what their paths name now with the
+// files as they were before reading.
+func (h *hostBuffer) checkStill() error {
+	for _, p := range h.parts {
+		byPath, err := os.Stat(p.path)
+		if err != nil || !sameFile(p.info, byPath) {
+			return shared.Errorf(shared.KindModelFile, "the model file %s was changed while it was read", p.path)
+		}
+		if h.transfer != shared.TransferMmap {
+			if err := p.close(); err != nil {
+				return err
+			}
+		}
 	}
 	return h.unchanged()
 }
 
 func (h *hostBuffer) fillMapped(ctx context.Context, read func(done, total int64)) error {
-	var err error
-	if h.data, err = mapFile(h.file, h.info.Size()); err != nil {
-		return shared.Errorf(shared.KindModelFile, "cannot map the model file: %w", err)
+	for _, p := range h.parts {
+		var err error
+		if p.data, err = mapFile(p.file, p.info.Size()); err != nil {
+			return shared.Errorf(shared.KindModelFile, "cannot map the model file: %w", err)
+		}
 	}
 	var refused atomic.Pointer[error] // the first refusal to lock memory
-	err = h.fill(ctx, read, func(lo, hi int64) error {
+	err := h.fill(ctx, read, func(b block) error {
 		if refused.Load() == nil {
-			err := lock(h.data[lo:hi])
+			err := lock(b.bytes())
 			if err == nil {
 				return nil
 			}
 			refused.CompareAndSwap(nil, &err)
 		}
-		return prefault(h.data[lo:hi])
+		return prefault(b.bytes())
 	})
 	if err != nil {
 		return err
 	}
 	if why := refused.Load(); why != nil {
 		// A partly locked model is as slow as its slowest page and takes the limit from others.
-		_ = unlock(h.data)
+		for _, p := range h.parts {
+			_ = unlock(p.data)
+		}
 		h.pinNote = pinNote(*why, h.size())
 		return nil
 	}
@@ -198,49 +290,69 @@ func (h *hostBuffer) fillMapped(ctx context.Context, read func(done, total int64
 }
 
 func (h *hostBuffer) fillPageable(ctx context.Context, read func(done, total int64)) error {
-	var err error
-	if h.data, err = mapAnonymous(h.info.Size()); err != nil {
-		return shared.Errorf(shared.KindUnavailable, "cannot get %d bytes of host memory: %w", h.info.Size(), err)
+	for _, p := range h.parts {
+		var err error
+		if p.data, err = mapAnonymous(p.info.Size()); err != nil {
+			return shared.Errorf(shared.KindUnavailable, "cannot get %d bytes of host memory: %w", p.info.Size(), err)
+		}
 	}
-	err = h.fill(ctx, read, func(lo, hi int64) error {
-		_, err := h.file.ReadAt(h.data[lo:hi], lo)
+	err := h.fill(ctx, read, func(b block) error {
+		_, err := b.part.file.ReadAt(b.bytes(), b.from)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	h.pinNote = "transfer pageable does not lock memory"
-	return protect(h.data)
+	for _, p := range h.parts {
+		if err := protect(p.data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// block is a piece of one part.
+type block struct {
+	part     *hostPart
+	from, to int64
+}
+
+func (b block) bytes() []byte { return b.part.data[b.from:b.to] }
+
+// blocks cuts all parts, in order.
+func (h *hostBuffer) blocks() []block {
+	var list []block
+	for _, p := range h.parts {
+		for from := int64(0); from < p.info.Size(); from += hostBlock {
+			list = append(list, block{p, from, min(from+hostBlock, p.info.Size())})
+		}
+	}
+	return list
 }
 
 // fill prepares all blocks, several at once, and hashes them in order as they
 // become ready.
-func (h *hostBuffer) fill(ctx context.Context, read func(done, total int64), prepare func(lo, hi int64) error) error {
-	size := h.size()
-	blocks := int((size + hostBlock - 1) / hostBlock)
-	bounds := func(i int) (int64, int64) {
-		lo := int64(i) * hostBlock
-		return lo, min(lo+hostBlock, size)
-	}
-	ready := make([]chan struct{}, blocks)
+func (h *hostBuffer) fill(ctx context.Context, read func(done, total int64), prepare func(b block) error) error {
+	size, blocks := h.size(), h.blocks()
+	ready := make([]chan struct{}, len(blocks))
 	for i := range ready {
 		ready[i] = make(chan struct{})
 	}
 	var next atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
-	for range min(hostReaders, blocks) {
+	for range min(hostReaders, len(blocks)) {
 		group.Go(func() error {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= blocks {
+				if i >= len(blocks) {
 					return nil
 				}
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				lo, hi := bounds(i)
-				if err := prepare(lo, hi); err != nil {
-					return shared.Errorf(shared.KindModelFile, "cannot read the model file at byte %d: %w", lo, err)
+				if err := prepare(blocks[i]); err != nil {
+					return shared.Errorf(shared.KindModelFile, "cannot read the model file %s at byte %d: %w", blocks[i].part.path, blocks[i].from, err)
 				}
 				close(ready[i])
 			}
@@ -249,7 +361,8 @@ func (h *hostBuffer) fill(ctx context.Context, read func(done, total int64), pre
 	group.Go(func() (err error) {
 		defer faultToError(&err, h.path)()
 		hash := sha256.New()
-		for i := range blocks {
+		var done int64
+		for i, b := range blocks {
 			select {
 			case <-ready[i]:
 			case <-ctx.Done():
@@ -258,9 +371,9 @@ func (h *hostBuffer) fill(ctx context.Context, read func(done, total int64), pre
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			lo, hi := bounds(i)
-			hash.Write(h.data[lo:hi])
-			read(hi, size)
+			hash.Write(b.bytes())
+			done += b.to - b.from
+			read(done, size)
 		}
 		h.digest = "sha256:" + hex.EncodeToString(hash.Sum(nil))
 		return nil

@@ -51,7 +51,7 @@ func TestHostBufferHoldsTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256(content)
-		if want := "sha256:" + hex.EncodeToString(sum[:]); h.digest != want || !bytes.Equal(h.data, content) {
+		if want := "sha256:" + hex.EncodeToString(sum[:]); h.digest != want || !bytes.Equal(h.parts[0].data, content) {
 			t.Errorf("digest %s, want %s", h.digest, want)
 		}
 		if len(told) != 10 || told[9] != int64(len(content)) {
@@ -63,7 +63,7 @@ func TestHostBufferHoldsTheFile(t *testing.T) {
 			if err != nil || !bytes.Equal(read, content) || source.Bytes != nil {
 				t.Errorf("the engine reads something else: %v", err)
 			}
-		} else if source.Path != "" || &source.Bytes[0] != &h.data[0] {
+		} else if source.Path != "" || &source.Bytes[0] != &h.parts[0].data[0] {
 			t.Errorf("the engine does not read the buffer")
 		}
 		if err := h.release(); err != nil {
@@ -150,7 +150,7 @@ func TestMemoryFaultIsAnError(t *testing.T) {
 	}
 	sum := func() (err error) {
 		defer faultToError(&err, path)()
-		sha256.Sum256(h.data[hostBlock:])
+		sha256.Sum256(h.parts[0].data[hostBlock:])
 		return nil
 	}
 	if err := sum(); shared.KindOf(err) != shared.KindModelFile {
@@ -214,7 +214,7 @@ func TestRefusedLockIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = h.release() }()
-	if !bytes.Equal(h.data, content) {
+	if !bytes.Equal(h.parts[0].data, content) {
 		t.Error("without the lock the buffer holds something else")
 	}
 	// A privileged process may lock beyond its limit.

@@ -20,11 +20,19 @@ type proof struct {
 // with what was expected and what was declared.
 func (w *Worker) proveHost(ctx context.Context, h *hostBuffer, req shared.PrefetchRequest) (err error) {
 	defer faultToError(&err, h.path)()
-	header, err := gguf.Read(bytes.NewReader(h.data), h.size())
+	var parts []gguf.Part
+	for _, data := range h.data() {
+		parts = append(parts, gguf.Part{R: bytes.NewReader(data), Size: int64(len(data))})
+	}
+	header, err := gguf.ReadParts(parts...)
 	if err != nil {
 		return err
 	}
-	p := &proof{header: header, identity: header.Identity(h.digest, req.Spec)}
+	adapters, err := w.proveAdapters(ctx, h, header, req.Spec)
+	if err != nil {
+		return err
+	}
+	p := &proof{header: header, identity: header.Identity(h.digest, req.Spec, adapters...)}
 	if err := compareIdentity(p.identity, req.Expected); err != nil {
 		return err
 	}
@@ -35,7 +43,7 @@ func (w *Worker) proveHost(ctx context.Context, h *hostBuffer, req shared.Prefet
 		return err
 	}
 	if !w.checked[h.digest] {
-		if err := header.CheckWeights(ctx, h.data); err != nil {
+		if err := header.CheckWeights(ctx, h.data()...); err != nil {
 			return err
 		}
 		w.checked[h.digest] = true

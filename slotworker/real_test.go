@@ -2,6 +2,7 @@ package slotworker_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -119,16 +120,24 @@ func declared(t testing.TB, spec shared.SlotSpec) shared.Identity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, size, err := gguf.Open(spec.ModelPath)
+	model, err := gguf.OpenParts(header.Paths()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = file.Close() }()
-	digest, err := gguf.Digest(context.Background(), file, size, nil)
+	defer model.Close()
+	digest, err := gguf.Digest(context.Background(), model.Reader(), model.Size, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return header.Identity(digest, spec)
+	var adapters []string
+	for _, a := range spec.Adapters {
+		b, err := os.ReadFile(a.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		adapters = append(adapters, fmt.Sprintf("sha256:%x", sha256.Sum256(b)))
+	}
+	return header.Identity(digest, spec, adapters...)
 }
 
 func (s *realSlot) prefetch() {

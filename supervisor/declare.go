@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 
@@ -15,18 +16,22 @@ import (
 type modelFiles interface {
 	// Header reads and checks everything but the weights.
 	Header(path string) (modelHeader, error)
-	// Digest hashes the whole model and gives its revision.
-	Digest(ctx context.Context, path string, progress func(done, total int64)) (string, error)
+	// Digest hashes the whole file, all its parts in order, and gives its revision.
+	Digest(ctx context.Context, paths []string, progress func(done, total int64)) (string, error)
 }
 
 // modelHeader is one file's header.
 type modelHeader interface {
-	Identity(modelRevision string, spec shared.SlotSpec) shared.Identity
+	Identity(modelRevision string, spec shared.SlotSpec, adapters ...string) shared.Identity
 	Size() int64
 	// About is what the header tells of the model.
 	About() shared.ModelFile
+	// Paths are the files of the model.
+	Paths() []string
 	// DeviceNeed estimates what the slot allocates beside the model's bytes.
 	DeviceNeed(spec shared.SlotSpec) int64
+	// AdapterSize checks that an adapter's file is one for this model.
+	AdapterSize(path string) (int64, error)
 }
 
 // ggufFiles are the model files on disk.
@@ -56,13 +61,13 @@ func (h ggufHeader) About() shared.ModelFile {
 	return about
 }
 
-func (ggufFiles) Digest(ctx context.Context, path string, progress func(done, total int64)) (string, error) {
-	file, size, err := gguf.Open(path)
+func (ggufFiles) Digest(ctx context.Context, paths []string, progress func(done, total int64)) (string, error) {
+	m, err := gguf.OpenParts(paths...)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = file.Close() }() // nothing was written
-	return gguf.Digest(ctx, file, size, func(done int64) { progress(done, size) })
+	defer m.Close()
+	return gguf.Digest(ctx, m.Reader(), m.Size, func(done int64) { progress(done, m.Size) })
 }
 
 // headersAtOnce bounds how many headers are read at the same time.
@@ -124,29 +129,84 @@ func (d *declarer) declare(path string, slots []*slot) {
 	if len(slots) == 0 {
 		return
 	}
-	revision, err := d.revision(path, slots)
+	revision, err := d.revision(header.Paths(), slots)
 	if err != nil {
 		d.fail(slots, err)
 		return
 	}
 	for _, s := range slots {
-		id := header.Identity(revision, s.spec)
-		if err := gguf.CheckDeclared(s.spec, id); err != nil {
-			d.refuse(s, id, err)
+		if len(s.spec.Adapters) == 0 {
+			d.finish(header, revision, s)
 			continue
 		}
-		if s.before.Load() != nil {
-			d.running.Go(func() { d.succeed(s, id, needOf(header, s.spec)) })
-			continue
-		}
-		// The slot hears first, so that it knows itself when requests come.
-		s.declare(id, needOf(header, s.spec), nil)
-		d.registry.learn(d.ctx, change{slot: s, identity: id})
+		d.running.Go(func() { d.finish(header, revision, s) }) // adapters are hashed, too
 	}
 }
 
-func needOf(header modelHeader, spec shared.SlotSpec) amount {
-	return amount{host: header.Size(), device: header.DeviceNeed(spec)}
+// finish declares one slot, everything of whose model is known.
+func (d *declarer) finish(header modelHeader, revision string, s *slot) {
+	adapters, err := d.adapters(header, s)
+	if err != nil {
+		d.refuse(s, header.Identity(revision, s.spec), err)
+		return
+	}
+	id := header.Identity(revision, s.spec, adapters...)
+	if err := gguf.CheckDeclared(s.spec, id); err != nil {
+		d.refuse(s, id, err)
+		return
+	}
+	need, err := needOf(header, s.spec)
+	if err != nil {
+		d.refuse(s, id, err)
+		return
+	}
+	if s.before.Load() != nil {
+		d.running.Go(func() { d.succeed(s, id, need) })
+		return
+	}
+	// The slot hears first, so that it knows itself when requests come.
+	s.declare(id, need, nil)
+	d.registry.learn(d.ctx, change{slot: s, identity: id})
+}
+
+// adapters gives the revisions of a slot's adapters, which are no others than
+// those that are declared.
+func (d *declarer) adapters(header modelHeader, s *slot) ([]string, error) {
+	var revisions []string
+	for _, a := range s.spec.Adapters {
+		revision, err := d.revision([]string{a.Path}, []*slot{s})
+		if err != nil {
+			return nil, gguf.AdapterError(a.Path, err)
+		}
+		revisions = append(revisions, revision)
+	}
+	s.facts.Store(&fileFacts{paths: header.Paths(), adapters: revisions})
+	return revisions, gguf.CheckAdapters(s.spec, revisions)
+}
+
+// checkTransfer refuses what a worker would refuse later.
+func checkTransfer(header modelHeader, spec shared.SlotSpec) error {
+	n := len(header.Paths())
+	if n == 1 || spec.Transfer != shared.TransferPageable {
+		return nil
+	}
+	return &shared.Error{
+		Kind: shared.KindUnsupported, Field: "transfer",
+		Message: fmt.Sprintf("transfer pageable is not supported for a model of %d files; use mmap, or join the files", n),
+	}
+}
+
+// needOf is what the slot allocates; the engine copies adapters.
+func needOf(header modelHeader, spec shared.SlotSpec) (amount, error) {
+	need := amount{host: header.Size(), device: header.DeviceNeed(spec)}
+	for _, a := range spec.Adapters {
+		size, err := header.AdapterSize(a.Path)
+		if err != nil {
+			return amount{}, err
+		}
+		need.device += size
+	}
+	return need, nil
 }
 
 // succeed declares a slot that takes the place of another one. Requests may come
@@ -181,7 +241,14 @@ func (d *declarer) partly(header modelHeader, slots []*slot) []*slot {
 		spec := s.spec
 		spec.DeclaredSHA256 = "" // the header cannot contradict it
 		id := header.Identity("", spec)
-		if err := gguf.CheckDeclared(spec, id); err != nil {
+		err := gguf.CheckDeclared(spec, id)
+		if err == nil {
+			err = checkTransfer(header, spec)
+		}
+		if err == nil {
+			_, err = needOf(header, spec) // an adapter that does not fit is known before anything is hashed
+		}
+		if err != nil {
 			d.refuse(s, id, err)
 			continue
 		}
@@ -192,8 +259,9 @@ func (d *declarer) partly(header modelHeader, slots []*slot) []*slot {
 }
 
 // revision gives the digest of a file that did not change while it was hashed.
-func (d *declarer) revision(path string, slots []*slot) (string, error) {
-	before, err := fileKeyOf(path)
+func (d *declarer) revision(paths []string, slots []*slot) (string, error) {
+	path := paths[0]
+	before, err := fileKeyOf(paths...)
 	if err != nil {
 		return "", shared.Errorf(shared.KindModelFile, "cannot look at the model file: %w", err)
 	}
@@ -204,7 +272,7 @@ func (d *declarer) revision(path string, slots []*slot) (string, error) {
 		return "", context.Cause(d.ctx)
 	}
 	defer leave(d.hashing)
-	revision, err := d.files.Digest(d.ctx, path, func(done, total int64) {
+	revision, err := d.files.Digest(d.ctx, paths, func(done, total int64) {
 		for _, s := range slots {
 			s.declaring(shared.Progress{Stage: "digest", DoneBytes: done, TotalBytes: total})
 		}
@@ -212,11 +280,11 @@ func (d *declarer) revision(path string, slots []*slot) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	after, err := fileKeyOf(path)
+	after, err := fileKeyOf(paths...)
 	if err != nil || after != before {
 		return "", shared.Errorf(shared.KindModelFile, "the model file %s changed while it was read", path)
 	}
-	if err := d.digests.store(after, revision); err != nil {
+	if err := d.digests.store(after, revision, paths[1:]...); err != nil {
 		d.log.Warn("the digest was not kept and will be computed again", "path", path, "error", err)
 	}
 	return revision, nil

@@ -244,7 +244,7 @@ func TestLongHashDelaysNoOtherFile(t *testing.T) {
 			if _, err := r.declarer.header(path); err != nil {
 				t.Error(err)
 			}
-			if revision, err := r.declarer.revision(path, nil); err != nil || revision == "" {
+			if revision, err := r.declarer.revision([]string{path}, nil); err != nil || revision == "" {
 				t.Errorf("revision %q, error %v", revision, err)
 			}
 		})

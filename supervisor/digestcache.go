@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/firstframe/firstframe/shared"
 )
 
 // digestCache remembers the digests of model files over restarts. An entry
@@ -29,6 +31,7 @@ type fileKey struct {
 	size    int64
 	modTime int64 // nanoseconds
 	inode   uint64
+	more    string // the states of further parts
 }
 
 type digestEntry struct {
@@ -36,6 +39,10 @@ type digestEntry struct {
 	ModTime  int64  `json:"mtime_ns"`
 	Inode    uint64 `json:"inode"`
 	Revision string `json:"revision"`
+	// Parts are the files of a split model after the first, and States says in which
+	// state they were.
+	Parts  []string `json:"parts,omitempty"`
+	States string   `json:"states,omitempty"`
 }
 
 // digestFile is the cache as it is on disk.
@@ -46,7 +53,9 @@ type digestFile struct {
 
 const digestFileVersion = 1
 
-func fileKeyOf(path string) (fileKey, error) {
+// fileKeyOf looks at a file, or at all parts of a split model.
+func fileKeyOf(paths ...string) (fileKey, error) {
+	path := paths[0]
 	info, err := os.Stat(path)
 	if err != nil {
 		return fileKey{}, err
@@ -58,6 +67,18 @@ func fileKeyOf(path string) (fileKey, error) {
 	if abs, err := filepath.Abs(path); err == nil {
 		key.path = abs
 	}
+	if len(paths) == 1 {
+		return key, nil
+	}
+	var states []string
+	for _, part := range paths[1:] {
+		k, err := fileKeyOf(part)
+		if err != nil {
+			return fileKey{}, err
+		}
+		states = append(states, k.path, fmt.Sprint(k.size, k.modTime, k.inode))
+	}
+	key.more = shared.HashFields("firstframe/parts/v1", states...)
 	return key, nil
 }
 
@@ -79,7 +100,7 @@ func openDigestCache(stateDir string) *digestCache {
 	}
 	for path, e := range f.Files {
 		// Entries of files that are gone or were changed would only pile up.
-		if key, err := fileKeyOf(path); err == nil && e.of(path) == key && validRevision(e.Revision) {
+		if key, err := fileKeyOf(append([]string{path}, e.Parts...)...); err == nil && e.of(path) == key && validRevision(e.Revision) {
 			c.entries[path] = e
 		}
 	}
@@ -94,7 +115,7 @@ func validRevision(rev string) bool {
 }
 
 func (e digestEntry) of(path string) fileKey {
-	return fileKey{path: path, size: e.Size, modTime: e.ModTime, inode: e.Inode}
+	return fileKey{path: path, size: e.Size, modTime: e.ModTime, inode: e.Inode, more: e.States}
 }
 
 func (c *digestCache) lookup(key fileKey) (string, bool) {
@@ -107,11 +128,11 @@ func (c *digestCache) lookup(key fileKey) (string, bool) {
 	return e.Revision, true
 }
 
-// store keeps a digest, on disk too.
-func (c *digestCache) store(key fileKey, revision string) error {
+// store keeps a digest, on disk too. Parts are those after the first.
+func (c *digestCache) store(key fileKey, revision string, parts ...string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.entries[key.path] = digestEntry{Size: key.size, ModTime: key.modTime, Inode: key.inode, Revision: revision}
+	c.entries[key.path] = digestEntry{Size: key.size, ModTime: key.modTime, Inode: key.inode, Revision: revision, Parts: parts, States: key.more}
 	if c.path == "" {
 		return nil
 	}

@@ -99,3 +99,39 @@ func TestAtomicWriteLeavesNothingBehind(t *testing.T) {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
 }
+
+// The digest of a split model counts as long as no part of it has changed.
+func TestDigestOfPartsIsForgottenWithAnyOfThem(t *testing.T) {
+	dir := t.TempDir()
+	paths := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")}
+	for _, p := range paths {
+		if err := os.WriteFile(p, []byte(p), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, err := fileKeyOf(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision := "sha256:" + strings.Repeat("ab", 32)
+	if err := openDigestCache(dir).store(key, revision, paths[1:]...); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := openDigestCache(dir).lookup(key); !ok || got != revision {
+		t.Errorf("%q, %v", got, ok)
+	}
+	if err := os.WriteFile(paths[2], []byte("another part"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	now, err := fileKeyOf(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := openDigestCache(dir)
+	if _, ok := c.lookup(now); ok || len(c.entries) != 0 {
+		t.Error("a part was changed and the digest is still known")
+	}
+	if alone, err := fileKeyOf(paths[0]); err != nil || alone == key {
+		t.Errorf("the first part alone passes for the model: %v", err)
+	}
+}

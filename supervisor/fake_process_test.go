@@ -33,7 +33,7 @@ func (l *fakeLauncher) rule(ok bool, text string) {
 	}
 }
 
-func (l *fakeLauncher) Launch(ctx context.Context, slotID, _ string) (Process, error) {
+func (l *fakeLauncher) Launch(ctx context.Context, slotID string, _ ...string) (Process, error) {
 	l.mu.Lock()
 	l.launches[slotID]++
 	n := l.launches[slotID]

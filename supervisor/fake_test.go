@@ -26,7 +26,10 @@ type fakeModel struct {
 	err       error
 }
 
-type fakeHeader struct{ m fakeModel }
+type fakeHeader struct {
+	m    fakeModel
+	path string
+}
 
 func (f *fakeFiles) model(path string) fakeModel {
 	f.mu.Lock()
@@ -42,10 +45,11 @@ func (f *fakeFiles) set(path string, m fakeModel) {
 
 func (f *fakeFiles) Header(path string) (modelHeader, error) {
 	m := f.model(path)
-	return fakeHeader{m}, m.err
+	return fakeHeader{m, path}, m.err
 }
 
-func (f *fakeFiles) Digest(ctx context.Context, path string, progress func(done, total int64)) (string, error) {
+func (f *fakeFiles) Digest(ctx context.Context, paths []string, progress func(done, total int64)) (string, error) {
+	path := paths[0]
 	f.mu.Lock()
 	f.hashed[path]++
 	f.mu.Unlock()
@@ -59,12 +63,16 @@ func (f *fakeFiles) Digest(ctx context.Context, path string, progress func(done,
 	return "sha256:" + f.model(path).digest, nil
 }
 
-func (h fakeHeader) Identity(revision string, _ shared.SlotSpec) shared.Identity {
+func (h fakeHeader) Identity(revision string, spec shared.SlotSpec, adapters ...string) shared.Identity {
 	return shared.Identity{
 		ModelRevision: revision, Precision: h.m.precision, TokenizerRevision: "sha256:tok",
-		LayoutRevision: "sha256:layout", SlotRevision: shared.SlotRevisionPlain(),
+		LayoutRevision: "sha256:layout", SlotRevision: shared.SlotRevision(spec.Adapters, adapters),
 	}
 }
+
+func (h fakeHeader) AdapterSize(string) (int64, error) { return 10, nil }
+
+func (h fakeHeader) Paths() []string { return []string{h.path} }
 
 func (h fakeHeader) Size() int64 { return 1000 }
 

@@ -117,13 +117,13 @@ func NewWorkerLauncher(cfg LauncherConfig) (*WorkerLauncher, error) {
 }
 
 // Launch starts the worker of a slot.
-func (l *WorkerLauncher) Launch(ctx context.Context, slotID, modelPath string) (Process, error) {
+func (l *WorkerLauncher) Launch(ctx context.Context, slotID string, files ...string) (Process, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.cfg.StartTimeout, &shared.Error{
 		Kind:    shared.KindUnavailable,
 		Message: fmt.Sprintf("the worker did not answer within %v", l.cfg.StartTimeout),
 	})
 	defer cancel()
-	p, err := l.enter(slotID, modelPath)
+	p, err := l.enter(slotID, files)
 	if err != nil {
 		return nil, shared.AsError(err, "launch", slotID)
 	}
@@ -200,7 +200,7 @@ func (l *WorkerLauncher) Close() error {
 }
 
 // enter prepares the directory and the log of a new process, and counts it.
-func (l *WorkerLauncher) enter(slotID, modelPath string) (*workerProcess, error) {
+func (l *WorkerLauncher) enter(slotID string, files []string) (*workerProcess, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -215,7 +215,7 @@ func (l *WorkerLauncher) enter(slotID, modelPath string) (*workerProcess, error)
 		return nil, errors.Join(fmt.Errorf("cannot open the worker's log: %w", err), os.RemoveAll(dir))
 	}
 	p := newWorkerProcess(l, slotID, dir, log, offset)
-	p.readable = readable(modelPath)
+	p.readable = readable(files)
 	l.live[p] = struct{}{}
 	return p, nil
 }

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
@@ -40,7 +39,9 @@ func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
 	if cfg.EngineDir != "" {
 		cmd.Args = append(cmd.Args, "--engine-dir="+cfg.EngineDir)
 	}
-	cmd.Args = append(cmd.Args, "--read="+p.readable)
+	for _, path := range p.readable {
+		cmd.Args = append(cmd.Args, "--read="+path)
+	}
 	cmd.Env = append(slices.Clone(pluginEnv),
 		// Its socket lies in its own directory, not one deeper: paths are short.
 		plugin.EnvUnixSocketDir+"="+p.dir,
@@ -57,18 +58,24 @@ func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
 }
 
 // readable is what the worker of a model may read beside its own files: the
-// model, or its folder where the file is not there yet or is one of several
-// parts. Without a model it is everything.
-func readable(modelPath string) string {
-	if modelPath == "" {
-		return "/"
+// files of the model and its adapters, or the folder of one that is not there
+// yet. An empty path is everything.
+func readable(files []string) []string {
+	var paths []string
+	for _, file := range files {
+		path := "/"
+		if file != "" {
+			path = file
+			if abs, err := filepath.Abs(file); err == nil {
+				path = abs
+			}
+			if _, err := os.Stat(path); err != nil {
+				path = filepath.Dir(path)
+			}
+		}
+		if !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
 	}
-	path, err := filepath.Abs(modelPath)
-	if err != nil {
-		path = modelPath
-	}
-	if _, err := os.Stat(path); err != nil || strings.Contains(filepath.Base(path), "-of-") {
-		return filepath.Dir(path)
-	}
-	return path
+	return paths
 }

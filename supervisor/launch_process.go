@@ -48,7 +48,7 @@ var (
 type workerProcess struct {
 	launcher  *WorkerLauncher
 	slotID    string
-	readable  string // what it may read beside its own files
+	readable  []string // what it may read beside its own files
 	dir       string
 	log       *os.File
 	logOffset int64

@@ -23,7 +23,7 @@ type owner struct {
 	leases map[*lease]struct{}
 
 	proc   Process
-	file   os.FileInfo     // the model when the process was started; nil when it was not there
+	files  []os.FileInfo   // of the model and its adapters when the process was started; nil where there was none
 	exited <-chan struct{} // of proc
 
 	ctx        context.Context // of everything the slot has running

@@ -28,6 +28,7 @@ func (o *owner) publish() {
 		Pin:           s.Pin,
 		ReplicaOf:     s.ReplicaOf,
 		File:          o.about,
+		Adapters:      o.slot.adapters(),
 	}
 	o.showResume()
 	if o.proc != nil {

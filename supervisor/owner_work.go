@@ -42,17 +42,20 @@ func (o *owner) relay(ep epoch, p shared.Progress) {
 
 func (o *owner) launch(ep epoch) {
 	o.tell(shared.Progress{Stage: "spawn"})
-	id, path, launcher := o.slot.spec.SlotID, o.slot.spec.ModelPath, o.slot.env.launcher
+	id, paths, launcher := o.slot.spec.SlotID, o.slot.files(), o.slot.env.launcher
 	start := time.Now()
 	o.stopLaunch = o.work(func(ctx context.Context) message {
-		file, _ := os.Stat(path) // a folder is read when it is not there yet
-		p, err := launcher.Launch(ctx, id, path)
+		files := make([]os.FileInfo, len(paths))
+		for i, path := range paths {
+			files[i], _ = os.Stat(path) // a folder is read when it is not there yet
+		}
+		p, err := launcher.Launch(ctx, id, paths...)
 		if err != nil {
 			return message{ev: evLaunchFailed{epoch: ep, now: time.Now(), err: shared.AsError(err, "launch", id)}}
 		}
 		end := time.Now()
 		return message{ev: evLaunched{epoch: ep, now: end}, note: func(o *owner) {
-			o.proc, o.exited, o.file = p, p.Done(), file
+			o.proc, o.exited, o.files = p, p.Done(), files
 			o.pulse.set(o.slot.env.heartbeat)
 			o.stages.mark(stageSpawn, start, end)
 		}}
@@ -97,9 +100,9 @@ func (o *owner) prefetch(ep epoch) {
 		},
 	}
 	o.tell(shared.Progress{Stage: "read", TotalBytes: o.modelBytes})
-	start, file := time.Now(), o.file
+	start, files, paths := time.Now(), o.files, o.slot.files()
 	o.stopWork = o.work(func(ctx context.Context) message {
-		if fileReplaced(file, spec.ModelPath) {
+		if filesReplaced(files, paths) {
 			return message{ev: evOutdated{epoch: ep}}
 		}
 		res, err := worker.Prefetch(ctx, req, func(p shared.Progress) { o.relay(ep, p) })
@@ -122,11 +125,20 @@ func (o *owner) prefetch(ep epoch) {
 	})
 }
 
-// fileReplaced reports whether a path names another file than when the worker was
-// started. A worker is confined to the file itself, not to its name.
-func fileReplaced(file os.FileInfo, path string) bool {
-	now, err := os.Stat(path)
-	return err == nil && file != nil && !os.SameFile(file, now)
+// filesReplaced reports whether one of the paths names another file than when the
+// worker was started, or there are others by now. A worker is confined to the
+// files themselves, not to their names.
+func filesReplaced(files []os.FileInfo, paths []string) bool {
+	if len(files) != len(paths) {
+		return true
+	}
+	for i, path := range paths {
+		now, err := os.Stat(path)
+		if err == nil && files[i] != nil && !os.SameFile(files[i], now) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkHost compares what the worker read with what was declared. The worker

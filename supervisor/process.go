@@ -33,9 +33,9 @@ type Process interface {
 // Launcher starts worker processes.
 type Launcher interface {
 	// Launch starts the worker of a slot and returns once it answers. A worker
-	// that is confined can read its own files and the model, and no others. When
-	// ctx ends first, no process is left behind.
-	Launch(ctx context.Context, slotID, modelPath string) (Process, error)
+	// that is confined can read its own files and those of the model and its
+	// adapters, and no others. When ctx ends first, no process is left behind.
+	Launch(ctx context.Context, slotID string, files ...string) (Process, error)
 }
 
 // ExitInfo is how a process ended.

@@ -198,7 +198,11 @@ func ambiguity(req shared.Requirement, found []*declaration) error {
 	for _, d := range found {
 		var values []string
 		for _, name := range tellApart(found) {
-			values = append(values, name+" "+shared.ShortRevision(valueOf(d.identity, name)))
+			text := name + " " + shared.ShortRevision(valueOf(d.identity, name))
+			if name == "slot_revision" {
+				text += ": " + shared.DescribeAdapters(d.slot.spec.Adapters)
+			}
+			values = append(values, text)
 		}
 		said = append(said, fmt.Sprintf("slot %s (%s)", d.slot.spec.SlotID, strings.Join(values, ", ")))
 	}

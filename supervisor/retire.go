@@ -67,7 +67,7 @@ func (r *registry) replace(p replacement) replaced {
 		var before *slot
 		if at, ok := old.names.slots[spec.SlotID]; ok {
 			before = old.slots[at].slot
-			if before.spec == spec {
+			if len(before.spec.Changes(spec)) == 0 {
 				declarations[i] = old.slots[at]
 				kept[before] = true
 				continue

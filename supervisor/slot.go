@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,10 +27,46 @@ type slot struct {
 	retired atomic.Bool  // a reload took it out of service
 	tokens  atomic.Int64 // generated so far
 
+	facts   atomic.Pointer[fileFacts]     // known before the identity is
 	worker  atomic.Pointer[shared.Worker] // to ask for the load; nil while it holds nothing
 	load    atomic.Pointer[shared.SlotLoad]
 	memory  atomic.Int64
 	resumes atomic.Pointer[time.Time] // when the next process is started; zero when there is one, or none will be
+}
+
+// fileFacts is what the slot's files have told beside its identity.
+type fileFacts struct {
+	paths    []string // of the model
+	adapters []string // revisions, in the order of the declaration
+}
+
+// files are what the slot's worker reads.
+func (s *slot) files() []string {
+	files := []string{s.spec.ModelPath}
+	if facts := s.facts.Load(); facts != nil {
+		files = slices.Clone(facts.paths)
+	}
+	for _, a := range s.spec.Adapters {
+		files = append(files, a.Path)
+	}
+	return files
+}
+
+// adapters are the slot's adapters with what is known of their files.
+func (s *slot) adapters() []shared.AdapterInfo {
+	var revisions []string
+	if facts := s.facts.Load(); facts != nil {
+		revisions = facts.adapters
+	}
+	var list []shared.AdapterInfo
+	for i, a := range s.spec.Adapters {
+		info := shared.AdapterInfo{Path: a.Path, Scale: a.Scale}
+		if i < len(revisions) {
+			info.Revision = revisions[i]
+		}
+		list = append(list, info)
+	}
+	return list
 }
 
 // slotEnv is what all slots of a supervisor share.

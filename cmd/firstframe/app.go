@@ -84,7 +84,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(a.demoCmd(), a.runCmd(), a.serveCmd(), a.validateCmd(), a.planCmd(), a.reloadCmd(), a.slotsCmd(), a.generateCmd(),
 		a.prepareCmd(), a.evictCmd(), a.restartCmd(), a.pullCmd(), a.engineCmd(), a.doctorCmd(), a.benchCmd(), a.topCmd(),
-		a.proxyCmd(), a.versionCmd(), a.workerCmd())
+		a.pagesCmd(), a.proxyCmd(), a.versionCmd(), a.manCmd(), a.workerCmd())
 	return root
 }
 

@@ -68,6 +68,7 @@ func (a *app) generateCmd() *cobra.Command {
 	flags.Uint32Var(&f.seed, "seed", 0, "seed for sampling (0: random)")
 	flags.StringArrayVar(&f.stop, "stop", nil, "end before this text; may be repeated")
 	flags.BoolVar(&f.ignoreEOS, "ignore-eos", false, "go on after the end-of-text token")
+	flags.StringVar(&f.requirement.SlotRevision, "slot-revision", "", "exact slot revision, which covers the adapters")
 	flags.StringVar(&f.system, "system", "", "system message before the prompt")
 	flags.BoolVar(&f.raw, "raw", false, "use PROMPT as it is, without the chat template")
 	flags.StringVar(&f.onMiss, "on-miss", "", "when the slot is not resident: wait, pending or fail (default: the slot's own)")

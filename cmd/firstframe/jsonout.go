@@ -118,31 +118,32 @@ func toFailure(err error, event bool) failure {
 
 // slotJSON is one slot in the documents of slots, prepare, evict and restart.
 type slotJSON struct {
-	SlotID            string `json:"slot_id"`
-	Model             string `json:"model"`
-	ModelPath         string `json:"model_path"`
-	ModelRevision     string `json:"model_revision"`
-	Precision         string `json:"precision"`
-	LayoutRevision    string `json:"layout_revision"`
-	TokenizerRevision string `json:"tokenizer_revision"`
-	SlotRevision      string `json:"slot_revision"`
-	Status            string `json:"status"`
-	Process           string `json:"process"`
-	PID               int    `json:"pid"`
-	Restarts          int    `json:"restarts"`
-	HostBufferID      string `json:"host_buffer_id"`
-	DeviceBufferID    string `json:"device_buffer_id"`
-	LastError         string `json:"last_error"`
-	Device            string `json:"device"`
-	Transfer          string `json:"transfer"`
-	Pinned            bool   `json:"pinned"`
-	PinNote           string `json:"pin_note"`
-	HostBytes         int64  `json:"host_bytes"`
-	DeviceBytes       int64  `json:"device_bytes"`
-	ContextTokens     int    `json:"context_tokens"`
-	Parallel          int    `json:"parallel"`
-	InFlight          int    `json:"in_flight"`
-	OnMiss            string `json:"on_miss"`
+	SlotID            string        `json:"slot_id"`
+	Model             string        `json:"model"`
+	ModelPath         string        `json:"model_path"`
+	ModelRevision     string        `json:"model_revision"`
+	Precision         string        `json:"precision"`
+	LayoutRevision    string        `json:"layout_revision"`
+	TokenizerRevision string        `json:"tokenizer_revision"`
+	SlotRevision      string        `json:"slot_revision"`
+	Adapters          []adapterJSON `json:"adapters,omitempty"`
+	Status            string        `json:"status"`
+	Process           string        `json:"process"`
+	PID               int           `json:"pid"`
+	Restarts          int           `json:"restarts"`
+	HostBufferID      string        `json:"host_buffer_id"`
+	DeviceBufferID    string        `json:"device_buffer_id"`
+	LastError         string        `json:"last_error"`
+	Device            string        `json:"device"`
+	Transfer          string        `json:"transfer"`
+	Pinned            bool          `json:"pinned"`
+	PinNote           string        `json:"pin_note"`
+	HostBytes         int64         `json:"host_bytes"`
+	DeviceBytes       int64         `json:"device_bytes"`
+	ContextTokens     int           `json:"context_tokens"`
+	Parallel          int           `json:"parallel"`
+	InFlight          int           `json:"in_flight"`
+	OnMiss            string        `json:"on_miss"`
 	// Exit is how the last process that ended by itself did so.
 	Exit string `json:"exit"`
 	// RetryAfterMS is when the next process is started, 0 when none will be.
@@ -163,6 +164,14 @@ type slotJSON struct {
 
 	Progress *progressJSON `json:"progress"`
 	LogTail  []string      `json:"log_tail"`
+}
+
+// adapterJSON is a LoRA adapter of a slot.
+type adapterJSON struct {
+	Path string `json:"path"`
+	// Revision is empty until the file has been hashed.
+	Revision string  `json:"revision"`
+	Scale    float32 `json:"scale"`
 }
 
 // oneSlotJSON is the answer of prepare, evict and restart.
@@ -191,6 +200,9 @@ func toSlotJSON(s shared.SlotInfo) slotJSON {
 		Pages: toPagesJSON(s.Load.Pages),
 		Exit:  s.Exit, RetryAfterMS: s.RetryAfter.Milliseconds(), Pin: s.Pin, ReplicaOf: s.ReplicaOf,
 		HostHeld: s.HostHeld, DeviceHeld: s.DeviceHeld, ResidentBytes: s.ResidentBytes,
+	}
+	for _, a := range s.Adapters {
+		doc.Adapters = append(doc.Adapters, adapterJSON(a))
 	}
 	if s.Progress != (shared.Progress{}) {
 		p := progressJSON(s.Progress)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -223,6 +224,12 @@ func declarationOf(cfg *hcl.Config) (shared.Declaration, error) {
 			return shared.Declaration{}, fmt.Errorf("cannot make the path of a model absolute: %w", err)
 		}
 		s.ModelPath = path
+		s.Adapters = slices.Clone(s.Adapters) // replicas share them
+		for i := range s.Adapters {
+			if s.Adapters[i].Path, err = filepath.Abs(s.Adapters[i].Path); err != nil {
+				return shared.Declaration{}, fmt.Errorf("cannot make the path of an adapter absolute: %w", err)
+			}
+		}
 		d.Slots = append(d.Slots, s)
 	}
 	return d, nil

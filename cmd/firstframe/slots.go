@@ -109,6 +109,9 @@ func slotTable(w io.Writer, l shared.SlotList) error {
 		fmt.Fprintf(w, "%s memory: %s of %s held\n", b.Device, humanize.IBytes(uint64(b.Held)), humanize.IBytes(uint64(b.Limit)))
 	}
 	for _, s := range l.Slots {
+		for _, a := range s.Adapters {
+			fmt.Fprintf(w, "%s: adapter %s × %g\n", s.SlotID, a.Path, a.Scale)
+		}
 		if s.LastError != "" {
 			fmt.Fprintf(w, "%s: %s\n", s.SlotID, s.LastError)
 		}

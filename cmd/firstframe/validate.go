@@ -92,7 +92,7 @@ func (a *app) validateCmd() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			cfg, diags := hcl.Load(path)
 			if cfg != nil {
-				diags = append(diags, cfg.CheckModels(trainedTokens)...)
+				diags = append(diags, cfg.CheckModels(trainedTokens, adapterFits)...)
 			}
 			if err := a.printValid(path, cfg, diags, asJSON); err != nil {
 				return err
@@ -129,6 +129,16 @@ func trainedTokens(path string) (int, error) {
 		return 0, err
 	}
 	return f.TrainedTokens(), nil
+}
+
+// adapterFits reads the headers of a model and an adapter.
+func adapterFits(modelPath, adapterPath string) error {
+	f, err := gguf.ReadFile(modelPath)
+	if err != nil {
+		return err
+	}
+	_, err = f.AdapterSize(adapterPath)
+	return err
 }
 
 func configFlag(cmd *cobra.Command, path *string) {

@@ -293,6 +293,7 @@ type SlotSpec struct {
 	IdleTtlNs         int64                  `protobuf:"varint,23,opt,name=idle_ttl_ns,json=idleTtlNs,proto3" json:"idle_ttl_ns,omitempty"`
 	Restart           *RestartPolicy         `protobuf:"bytes,24,opt,name=restart,proto3" json:"restart,omitempty"`
 	ReplicaOf         string                 `protobuf:"bytes,25,opt,name=replica_of,json=replicaOf,proto3" json:"replica_of,omitempty"`
+	Adapters          []*AdapterSpec         `protobuf:"bytes,26,rep,name=adapters,proto3" json:"adapters,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -502,6 +503,133 @@ func (x *SlotSpec) GetReplicaOf() string {
 	return ""
 }
 
+func (x *SlotSpec) GetAdapters() []*AdapterSpec {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
+}
+
+type AdapterSpec struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Path           string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	DeclaredSha256 string                 `protobuf:"bytes,2,opt,name=declared_sha256,json=declaredSha256,proto3" json:"declared_sha256,omitempty"`
+	Scale          float32                `protobuf:"fixed32,3,opt,name=scale,proto3" json:"scale,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *AdapterSpec) Reset() {
+	*x = AdapterSpec{}
+	mi := &file_firstframe_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterSpec) ProtoMessage() {}
+
+func (x *AdapterSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterSpec.ProtoReflect.Descriptor instead.
+func (*AdapterSpec) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AdapterSpec) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *AdapterSpec) GetDeclaredSha256() string {
+	if x != nil {
+		return x.DeclaredSha256
+	}
+	return ""
+}
+
+func (x *AdapterSpec) GetScale() float32 {
+	if x != nil {
+		return x.Scale
+	}
+	return 0
+}
+
+type AdapterInfo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Revision      string                 `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Scale         float32                `protobuf:"fixed32,3,opt,name=scale,proto3" json:"scale,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterInfo) Reset() {
+	*x = AdapterInfo{}
+	mi := &file_firstframe_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterInfo) ProtoMessage() {}
+
+func (x *AdapterInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterInfo.ProtoReflect.Descriptor instead.
+func (*AdapterInfo) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *AdapterInfo) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *AdapterInfo) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
+func (x *AdapterInfo) GetScale() float32 {
+	if x != nil {
+		return x.Scale
+	}
+	return 0
+}
+
 type RestartPolicy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempts      int32                  `protobuf:"varint,1,opt,name=attempts,proto3" json:"attempts,omitempty"`
@@ -515,7 +643,7 @@ type RestartPolicy struct {
 
 func (x *RestartPolicy) Reset() {
 	*x = RestartPolicy{}
-	mi := &file_firstframe_proto_msgTypes[4]
+	mi := &file_firstframe_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -527,7 +655,7 @@ func (x *RestartPolicy) String() string {
 func (*RestartPolicy) ProtoMessage() {}
 
 func (x *RestartPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[4]
+	mi := &file_firstframe_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -540,7 +668,7 @@ func (x *RestartPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartPolicy.ProtoReflect.Descriptor instead.
 func (*RestartPolicy) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{4}
+	return file_firstframe_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RestartPolicy) GetAttempts() int32 {
@@ -591,7 +719,7 @@ type PrefetchPlan struct {
 
 func (x *PrefetchPlan) Reset() {
 	*x = PrefetchPlan{}
-	mi := &file_firstframe_proto_msgTypes[5]
+	mi := &file_firstframe_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -603,7 +731,7 @@ func (x *PrefetchPlan) String() string {
 func (*PrefetchPlan) ProtoMessage() {}
 
 func (x *PrefetchPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[5]
+	mi := &file_firstframe_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -616,7 +744,7 @@ func (x *PrefetchPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefetchPlan.ProtoReflect.Descriptor instead.
 func (*PrefetchPlan) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{5}
+	return file_firstframe_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PrefetchPlan) GetModelRevision() string {
@@ -662,7 +790,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_firstframe_proto_msgTypes[6]
+	mi := &file_firstframe_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +802,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[6]
+	mi := &file_firstframe_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +815,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{6}
+	return file_firstframe_proto_rawDescGZIP(), []int{8}
 }
 
 type WorkerInfo struct {
@@ -702,7 +830,7 @@ type WorkerInfo struct {
 
 func (x *WorkerInfo) Reset() {
 	*x = WorkerInfo{}
-	mi := &file_firstframe_proto_msgTypes[7]
+	mi := &file_firstframe_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +842,7 @@ func (x *WorkerInfo) String() string {
 func (*WorkerInfo) ProtoMessage() {}
 
 func (x *WorkerInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[7]
+	mi := &file_firstframe_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +855,7 @@ func (x *WorkerInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerInfo.ProtoReflect.Descriptor instead.
 func (*WorkerInfo) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{7}
+	return file_firstframe_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WorkerInfo) GetPid() int64 {
@@ -769,7 +897,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_firstframe_proto_msgTypes[8]
+	mi := &file_firstframe_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +909,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[8]
+	mi := &file_firstframe_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +922,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{8}
+	return file_firstframe_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Progress) GetStage() string {
@@ -829,7 +957,7 @@ type PrefetchRequest struct {
 
 func (x *PrefetchRequest) Reset() {
 	*x = PrefetchRequest{}
-	mi := &file_firstframe_proto_msgTypes[9]
+	mi := &file_firstframe_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +969,7 @@ func (x *PrefetchRequest) String() string {
 func (*PrefetchRequest) ProtoMessage() {}
 
 func (x *PrefetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[9]
+	mi := &file_firstframe_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +982,7 @@ func (x *PrefetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefetchRequest.ProtoReflect.Descriptor instead.
 func (*PrefetchRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{9}
+	return file_firstframe_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PrefetchRequest) GetSpec() *SlotSpec {
@@ -891,7 +1019,7 @@ type PrefetchReply struct {
 
 func (x *PrefetchReply) Reset() {
 	*x = PrefetchReply{}
-	mi := &file_firstframe_proto_msgTypes[10]
+	mi := &file_firstframe_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +1031,7 @@ func (x *PrefetchReply) String() string {
 func (*PrefetchReply) ProtoMessage() {}
 
 func (x *PrefetchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[10]
+	mi := &file_firstframe_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +1044,7 @@ func (x *PrefetchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefetchReply.ProtoReflect.Descriptor instead.
 func (*PrefetchReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{10}
+	return file_firstframe_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PrefetchReply) GetItem() isPrefetchReply_Item {
@@ -977,7 +1105,7 @@ type PrefetchResult struct {
 
 func (x *PrefetchResult) Reset() {
 	*x = PrefetchResult{}
-	mi := &file_firstframe_proto_msgTypes[11]
+	mi := &file_firstframe_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1117,7 @@ func (x *PrefetchResult) String() string {
 func (*PrefetchResult) ProtoMessage() {}
 
 func (x *PrefetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[11]
+	mi := &file_firstframe_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1130,7 @@ func (x *PrefetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefetchResult.ProtoReflect.Descriptor instead.
 func (*PrefetchResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{11}
+	return file_firstframe_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PrefetchResult) GetHostBufferId() string {
@@ -1077,7 +1205,7 @@ type ActivateRequest struct {
 
 func (x *ActivateRequest) Reset() {
 	*x = ActivateRequest{}
-	mi := &file_firstframe_proto_msgTypes[12]
+	mi := &file_firstframe_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1217,7 @@ func (x *ActivateRequest) String() string {
 func (*ActivateRequest) ProtoMessage() {}
 
 func (x *ActivateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[12]
+	mi := &file_firstframe_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1230,7 @@ func (x *ActivateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateRequest.ProtoReflect.Descriptor instead.
 func (*ActivateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{12}
+	return file_firstframe_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ActivateRequest) GetExpected() *Identity {
@@ -1128,7 +1256,7 @@ type ActivateResult struct {
 
 func (x *ActivateResult) Reset() {
 	*x = ActivateResult{}
-	mi := &file_firstframe_proto_msgTypes[13]
+	mi := &file_firstframe_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1268,7 @@ func (x *ActivateResult) String() string {
 func (*ActivateResult) ProtoMessage() {}
 
 func (x *ActivateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[13]
+	mi := &file_firstframe_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1281,7 @@ func (x *ActivateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateResult.ProtoReflect.Descriptor instead.
 func (*ActivateResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{13}
+	return file_firstframe_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ActivateResult) GetIdentity() *Identity {
@@ -1227,7 +1355,7 @@ type Requirement struct {
 
 func (x *Requirement) Reset() {
 	*x = Requirement{}
-	mi := &file_firstframe_proto_msgTypes[14]
+	mi := &file_firstframe_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1367,7 @@ func (x *Requirement) String() string {
 func (*Requirement) ProtoMessage() {}
 
 func (x *Requirement) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[14]
+	mi := &file_firstframe_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1380,7 @@ func (x *Requirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requirement.ProtoReflect.Descriptor instead.
 func (*Requirement) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{14}
+	return file_firstframe_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Requirement) GetSlotId() string {
@@ -1315,7 +1443,7 @@ type Resolution struct {
 
 func (x *Resolution) Reset() {
 	*x = Resolution{}
-	mi := &file_firstframe_proto_msgTypes[15]
+	mi := &file_firstframe_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1455,7 @@ func (x *Resolution) String() string {
 func (*Resolution) ProtoMessage() {}
 
 func (x *Resolution) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[15]
+	mi := &file_firstframe_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1468,7 @@ func (x *Resolution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resolution.ProtoReflect.Descriptor instead.
 func (*Resolution) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{15}
+	return file_firstframe_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Resolution) GetIdentity() *Identity {
@@ -1377,7 +1505,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_firstframe_proto_msgTypes[16]
+	mi := &file_firstframe_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1517,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[16]
+	mi := &file_firstframe_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1530,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{16}
+	return file_firstframe_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Message) GetRole() string {
@@ -1451,7 +1579,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_firstframe_proto_msgTypes[17]
+	mi := &file_firstframe_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1591,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[17]
+	mi := &file_firstframe_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1604,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{17}
+	return file_firstframe_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Tool) GetName() string {
@@ -1512,7 +1640,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_firstframe_proto_msgTypes[18]
+	mi := &file_firstframe_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1652,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[18]
+	mi := &file_firstframe_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1665,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{18}
+	return file_firstframe_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ToolCall) GetIndex() int32 {
@@ -1578,7 +1706,7 @@ type LogitBias struct {
 
 func (x *LogitBias) Reset() {
 	*x = LogitBias{}
-	mi := &file_firstframe_proto_msgTypes[19]
+	mi := &file_firstframe_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1718,7 @@ func (x *LogitBias) String() string {
 func (*LogitBias) ProtoMessage() {}
 
 func (x *LogitBias) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[19]
+	mi := &file_firstframe_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1731,7 @@ func (x *LogitBias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogitBias.ProtoReflect.Descriptor instead.
 func (*LogitBias) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{19}
+	return file_firstframe_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LogitBias) GetToken() int32 {
@@ -1638,7 +1766,7 @@ type Sampling struct {
 
 func (x *Sampling) Reset() {
 	*x = Sampling{}
-	mi := &file_firstframe_proto_msgTypes[20]
+	mi := &file_firstframe_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1778,7 @@ func (x *Sampling) String() string {
 func (*Sampling) ProtoMessage() {}
 
 func (x *Sampling) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[20]
+	mi := &file_firstframe_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1791,7 @@ func (x *Sampling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sampling.ProtoReflect.Descriptor instead.
 func (*Sampling) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{20}
+	return file_firstframe_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Sampling) GetTemperature() float32 {
@@ -1764,7 +1892,7 @@ type GenerateRequest struct {
 
 func (x *GenerateRequest) Reset() {
 	*x = GenerateRequest{}
-	mi := &file_firstframe_proto_msgTypes[21]
+	mi := &file_firstframe_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1904,7 @@ func (x *GenerateRequest) String() string {
 func (*GenerateRequest) ProtoMessage() {}
 
 func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[21]
+	mi := &file_firstframe_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1917,7 @@ func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateRequest.ProtoReflect.Descriptor instead.
 func (*GenerateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{21}
+	return file_firstframe_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GenerateRequest) GetRequestId() string {
@@ -1948,7 +2076,7 @@ type Phases struct {
 
 func (x *Phases) Reset() {
 	*x = Phases{}
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2088,7 @@ func (x *Phases) String() string {
 func (*Phases) ProtoMessage() {}
 
 func (x *Phases) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2101,7 @@ func (x *Phases) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phases.ProtoReflect.Descriptor instead.
 func (*Phases) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{22}
+	return file_firstframe_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Phases) GetRouteNs() int64 {
@@ -2045,7 +2173,7 @@ type ActivationDetail struct {
 
 func (x *ActivationDetail) Reset() {
 	*x = ActivationDetail{}
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2185,7 @@ func (x *ActivationDetail) String() string {
 func (*ActivationDetail) ProtoMessage() {}
 
 func (x *ActivationDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2198,7 @@ func (x *ActivationDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivationDetail.ProtoReflect.Descriptor instead.
 func (*ActivationDetail) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{23}
+	return file_firstframe_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ActivationDetail) GetSpawnNs() int64 {
@@ -2127,7 +2255,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2267,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2280,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{24}
+	return file_firstframe_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Chunk) GetSlotId() string {
@@ -2230,7 +2358,7 @@ type TokenLogprob struct {
 
 func (x *TokenLogprob) Reset() {
 	*x = TokenLogprob{}
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2370,7 @@ func (x *TokenLogprob) String() string {
 func (*TokenLogprob) ProtoMessage() {}
 
 func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2383,7 @@ func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenLogprob.ProtoReflect.Descriptor instead.
 func (*TokenLogprob) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{25}
+	return file_firstframe_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TokenLogprob) GetToken() int32 {
@@ -2297,7 +2425,7 @@ type AlternativeLogprob struct {
 
 func (x *AlternativeLogprob) Reset() {
 	*x = AlternativeLogprob{}
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2437,7 @@ func (x *AlternativeLogprob) String() string {
 func (*AlternativeLogprob) ProtoMessage() {}
 
 func (x *AlternativeLogprob) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2450,7 @@ func (x *AlternativeLogprob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlternativeLogprob.ProtoReflect.Descriptor instead.
 func (*AlternativeLogprob) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{26}
+	return file_firstframe_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AlternativeLogprob) GetToken() int32 {
@@ -2358,7 +2486,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2498,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2511,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{27}
+	return file_firstframe_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Usage) GetPromptTokens() int32 {
@@ -2436,7 +2564,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +2576,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +2589,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{28}
+	return file_firstframe_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Result) GetSlotId() string {
@@ -2568,7 +2696,7 @@ type GenerateReply struct {
 
 func (x *GenerateReply) Reset() {
 	*x = GenerateReply{}
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2708,7 @@ func (x *GenerateReply) String() string {
 func (*GenerateReply) ProtoMessage() {}
 
 func (x *GenerateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2721,7 @@ func (x *GenerateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateReply.ProtoReflect.Descriptor instead.
 func (*GenerateReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{29}
+	return file_firstframe_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GenerateReply) GetItem() isGenerateReply_Item {
@@ -2654,7 +2782,7 @@ type TokenizeRequest struct {
 
 func (x *TokenizeRequest) Reset() {
 	*x = TokenizeRequest{}
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2794,7 @@ func (x *TokenizeRequest) String() string {
 func (*TokenizeRequest) ProtoMessage() {}
 
 func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2807,7 @@ func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeRequest.ProtoReflect.Descriptor instead.
 func (*TokenizeRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{30}
+	return file_firstframe_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TokenizeRequest) GetRequirement() *Requirement {
@@ -2747,7 +2875,7 @@ type TokenizeResult struct {
 
 func (x *TokenizeResult) Reset() {
 	*x = TokenizeResult{}
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2887,7 @@ func (x *TokenizeResult) String() string {
 func (*TokenizeResult) ProtoMessage() {}
 
 func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2900,7 @@ func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeResult.ProtoReflect.Descriptor instead.
 func (*TokenizeResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{31}
+	return file_firstframe_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TokenizeResult) GetTokens() []int32 {
@@ -2793,7 +2921,7 @@ type DetokenizeRequest struct {
 
 func (x *DetokenizeRequest) Reset() {
 	*x = DetokenizeRequest{}
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2933,7 @@ func (x *DetokenizeRequest) String() string {
 func (*DetokenizeRequest) ProtoMessage() {}
 
 func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2946,7 @@ func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DetokenizeRequest.ProtoReflect.Descriptor instead.
 func (*DetokenizeRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{32}
+	return file_firstframe_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DetokenizeRequest) GetRequirement() *Requirement {
@@ -2851,7 +2979,7 @@ type DetokenizeResult struct {
 
 func (x *DetokenizeResult) Reset() {
 	*x = DetokenizeResult{}
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2863,7 +2991,7 @@ func (x *DetokenizeResult) String() string {
 func (*DetokenizeResult) ProtoMessage() {}
 
 func (x *DetokenizeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2876,7 +3004,7 @@ func (x *DetokenizeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DetokenizeResult.ProtoReflect.Descriptor instead.
 func (*DetokenizeResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{33}
+	return file_firstframe_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DetokenizeResult) GetText() string {
@@ -2896,7 +3024,7 @@ type EmbedInput struct {
 
 func (x *EmbedInput) Reset() {
 	*x = EmbedInput{}
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2908,7 +3036,7 @@ func (x *EmbedInput) String() string {
 func (*EmbedInput) ProtoMessage() {}
 
 func (x *EmbedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2921,7 +3049,7 @@ func (x *EmbedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmbedInput.ProtoReflect.Descriptor instead.
 func (*EmbedInput) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{34}
+	return file_firstframe_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *EmbedInput) GetText() string {
@@ -2951,7 +3079,7 @@ type EmbedRequest struct {
 
 func (x *EmbedRequest) Reset() {
 	*x = EmbedRequest{}
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3091,7 @@ func (x *EmbedRequest) String() string {
 func (*EmbedRequest) ProtoMessage() {}
 
 func (x *EmbedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3104,7 @@ func (x *EmbedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmbedRequest.ProtoReflect.Descriptor instead.
 func (*EmbedRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{35}
+	return file_firstframe_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *EmbedRequest) GetRequirement() *Requirement {
@@ -3023,7 +3151,7 @@ type Vector struct {
 
 func (x *Vector) Reset() {
 	*x = Vector{}
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3035,7 +3163,7 @@ func (x *Vector) String() string {
 func (*Vector) ProtoMessage() {}
 
 func (x *Vector) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3048,7 +3176,7 @@ func (x *Vector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vector.ProtoReflect.Descriptor instead.
 func (*Vector) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{36}
+	return file_firstframe_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Vector) GetValues() []float32 {
@@ -3072,7 +3200,7 @@ type EmbedResult struct {
 
 func (x *EmbedResult) Reset() {
 	*x = EmbedResult{}
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3084,7 +3212,7 @@ func (x *EmbedResult) String() string {
 func (*EmbedResult) ProtoMessage() {}
 
 func (x *EmbedResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3097,7 +3225,7 @@ func (x *EmbedResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmbedResult.ProtoReflect.Descriptor instead.
 func (*EmbedResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{37}
+	return file_firstframe_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EmbedResult) GetSlotId() string {
@@ -3154,7 +3282,7 @@ type ApplyTemplateRequest struct {
 
 func (x *ApplyTemplateRequest) Reset() {
 	*x = ApplyTemplateRequest{}
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3166,7 +3294,7 @@ func (x *ApplyTemplateRequest) String() string {
 func (*ApplyTemplateRequest) ProtoMessage() {}
 
 func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3179,7 +3307,7 @@ func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateRequest.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{38}
+	return file_firstframe_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ApplyTemplateRequest) GetRequirement() *Requirement {
@@ -3219,7 +3347,7 @@ type ApplyTemplateResult struct {
 
 func (x *ApplyTemplateResult) Reset() {
 	*x = ApplyTemplateResult{}
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3231,7 +3359,7 @@ func (x *ApplyTemplateResult) String() string {
 func (*ApplyTemplateResult) ProtoMessage() {}
 
 func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3244,7 +3372,7 @@ func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateResult.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{39}
+	return file_firstframe_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ApplyTemplateResult) GetPrompt() string {
@@ -3263,7 +3391,7 @@ type EvictWorkerRequest struct {
 
 func (x *EvictWorkerRequest) Reset() {
 	*x = EvictWorkerRequest{}
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3403,7 @@ func (x *EvictWorkerRequest) String() string {
 func (*EvictWorkerRequest) ProtoMessage() {}
 
 func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3416,7 @@ func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerRequest.ProtoReflect.Descriptor instead.
 func (*EvictWorkerRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{40}
+	return file_firstframe_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *EvictWorkerRequest) GetDropHost() bool {
@@ -3308,7 +3436,7 @@ type EvictWorkerResult struct {
 
 func (x *EvictWorkerResult) Reset() {
 	*x = EvictWorkerResult{}
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3320,7 +3448,7 @@ func (x *EvictWorkerResult) String() string {
 func (*EvictWorkerResult) ProtoMessage() {}
 
 func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3333,7 +3461,7 @@ func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerResult.ProtoReflect.Descriptor instead.
 func (*EvictWorkerResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{41}
+	return file_firstframe_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *EvictWorkerResult) GetDeviceBytesFreed() int64 {
@@ -3359,7 +3487,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +3499,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +3512,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{42}
+	return file_firstframe_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DrainRequest) GetDeadlineNs() int64 {
@@ -3403,7 +3531,7 @@ type DrainResult struct {
 
 func (x *DrainResult) Reset() {
 	*x = DrainResult{}
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3543,7 @@ func (x *DrainResult) String() string {
 func (*DrainResult) ProtoMessage() {}
 
 func (x *DrainResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3556,7 @@ func (x *DrainResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResult.ProtoReflect.Descriptor instead.
 func (*DrainResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{43}
+	return file_firstframe_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DrainResult) GetCancelled() int32 {
@@ -3446,7 +3574,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3458,7 +3586,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3471,7 +3599,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{44}
+	return file_firstframe_proto_rawDescGZIP(), []int{46}
 }
 
 type HeartbeatResult struct {
@@ -3485,7 +3613,7 @@ type HeartbeatResult struct {
 
 func (x *HeartbeatResult) Reset() {
 	*x = HeartbeatResult{}
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3497,7 +3625,7 @@ func (x *HeartbeatResult) String() string {
 func (*HeartbeatResult) ProtoMessage() {}
 
 func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3510,7 +3638,7 @@ func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResult.ProtoReflect.Descriptor instead.
 func (*HeartbeatResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{45}
+	return file_firstframe_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *HeartbeatResult) GetProgress() uint64 {
@@ -3542,7 +3670,7 @@ type WorkerStatusRequest struct {
 
 func (x *WorkerStatusRequest) Reset() {
 	*x = WorkerStatusRequest{}
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3554,7 +3682,7 @@ func (x *WorkerStatusRequest) String() string {
 func (*WorkerStatusRequest) ProtoMessage() {}
 
 func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3567,7 +3695,7 @@ func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatusRequest.ProtoReflect.Descriptor instead.
 func (*WorkerStatusRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{46}
+	return file_firstframe_proto_rawDescGZIP(), []int{48}
 }
 
 type WorkerStatus struct {
@@ -3589,7 +3717,7 @@ type WorkerStatus struct {
 
 func (x *WorkerStatus) Reset() {
 	*x = WorkerStatus{}
-	mi := &file_firstframe_proto_msgTypes[47]
+	mi := &file_firstframe_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3601,7 +3729,7 @@ func (x *WorkerStatus) String() string {
 func (*WorkerStatus) ProtoMessage() {}
 
 func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[47]
+	mi := &file_firstframe_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3614,7 +3742,7 @@ func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatus.ProtoReflect.Descriptor instead.
 func (*WorkerStatus) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{47}
+	return file_firstframe_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WorkerStatus) GetSlotId() string {
@@ -3704,7 +3832,7 @@ type PageTier struct {
 
 func (x *PageTier) Reset() {
 	*x = PageTier{}
-	mi := &file_firstframe_proto_msgTypes[48]
+	mi := &file_firstframe_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3716,7 +3844,7 @@ func (x *PageTier) String() string {
 func (*PageTier) ProtoMessage() {}
 
 func (x *PageTier) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[48]
+	mi := &file_firstframe_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3729,7 +3857,7 @@ func (x *PageTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageTier.ProtoReflect.Descriptor instead.
 func (*PageTier) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{48}
+	return file_firstframe_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PageTier) GetPages() int64 {
@@ -3766,7 +3894,7 @@ type PageStats struct {
 
 func (x *PageStats) Reset() {
 	*x = PageStats{}
-	mi := &file_firstframe_proto_msgTypes[49]
+	mi := &file_firstframe_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3778,7 +3906,7 @@ func (x *PageStats) String() string {
 func (*PageStats) ProtoMessage() {}
 
 func (x *PageStats) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[49]
+	mi := &file_firstframe_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3791,7 +3919,7 @@ func (x *PageStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageStats.ProtoReflect.Descriptor instead.
 func (*PageStats) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{49}
+	return file_firstframe_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PageStats) GetOff() string {
@@ -3884,7 +4012,7 @@ type SlotLoad struct {
 
 func (x *SlotLoad) Reset() {
 	*x = SlotLoad{}
-	mi := &file_firstframe_proto_msgTypes[50]
+	mi := &file_firstframe_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3896,7 +4024,7 @@ func (x *SlotLoad) String() string {
 func (*SlotLoad) ProtoMessage() {}
 
 func (x *SlotLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[50]
+	mi := &file_firstframe_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3909,7 +4037,7 @@ func (x *SlotLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotLoad.ProtoReflect.Descriptor instead.
 func (*SlotLoad) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{50}
+	return file_firstframe_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SlotLoad) GetSequencesRunning() int32 {
@@ -3955,7 +4083,7 @@ type ListSlotsRequest struct {
 
 func (x *ListSlotsRequest) Reset() {
 	*x = ListSlotsRequest{}
-	mi := &file_firstframe_proto_msgTypes[51]
+	mi := &file_firstframe_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3967,7 +4095,7 @@ func (x *ListSlotsRequest) String() string {
 func (*ListSlotsRequest) ProtoMessage() {}
 
 func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[51]
+	mi := &file_firstframe_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3980,7 +4108,7 @@ func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSlotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSlotsRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{51}
+	return file_firstframe_proto_rawDescGZIP(), []int{53}
 }
 
 type SlotInfo struct {
@@ -4011,20 +4139,21 @@ type SlotInfo struct {
 	Load           *SlotLoad              `protobuf:"bytes,24,opt,name=load,proto3" json:"load,omitempty"`
 	Exit           string                 `protobuf:"bytes,25,opt,name=exit,proto3" json:"exit,omitempty"`
 	// From when the message was made.
-	RetryAfterNs  int64      `protobuf:"varint,26,opt,name=retry_after_ns,json=retryAfterNs,proto3" json:"retry_after_ns,omitempty"`
-	Pin           bool       `protobuf:"varint,27,opt,name=pin,proto3" json:"pin,omitempty"`
-	ReplicaOf     string     `protobuf:"bytes,28,opt,name=replica_of,json=replicaOf,proto3" json:"replica_of,omitempty"`
-	HostHeld      int64      `protobuf:"varint,29,opt,name=host_held,json=hostHeld,proto3" json:"host_held,omitempty"`
-	DeviceHeld    int64      `protobuf:"varint,30,opt,name=device_held,json=deviceHeld,proto3" json:"device_held,omitempty"`
-	ResidentBytes int64      `protobuf:"varint,31,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
-	File          *ModelFile `protobuf:"bytes,40,opt,name=file,proto3" json:"file,omitempty"`
+	RetryAfterNs  int64          `protobuf:"varint,26,opt,name=retry_after_ns,json=retryAfterNs,proto3" json:"retry_after_ns,omitempty"`
+	Pin           bool           `protobuf:"varint,27,opt,name=pin,proto3" json:"pin,omitempty"`
+	ReplicaOf     string         `protobuf:"bytes,28,opt,name=replica_of,json=replicaOf,proto3" json:"replica_of,omitempty"`
+	HostHeld      int64          `protobuf:"varint,29,opt,name=host_held,json=hostHeld,proto3" json:"host_held,omitempty"`
+	DeviceHeld    int64          `protobuf:"varint,30,opt,name=device_held,json=deviceHeld,proto3" json:"device_held,omitempty"`
+	ResidentBytes int64          `protobuf:"varint,31,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
+	Adapters      []*AdapterInfo `protobuf:"bytes,32,rep,name=adapters,proto3" json:"adapters,omitempty"`
+	File          *ModelFile     `protobuf:"bytes,40,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SlotInfo) Reset() {
 	*x = SlotInfo{}
-	mi := &file_firstframe_proto_msgTypes[52]
+	mi := &file_firstframe_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4036,7 +4165,7 @@ func (x *SlotInfo) String() string {
 func (*SlotInfo) ProtoMessage() {}
 
 func (x *SlotInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[52]
+	mi := &file_firstframe_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4049,7 +4178,7 @@ func (x *SlotInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotInfo.ProtoReflect.Descriptor instead.
 func (*SlotInfo) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{52}
+	return file_firstframe_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SlotInfo) GetSlotId() string {
@@ -4269,6 +4398,13 @@ func (x *SlotInfo) GetResidentBytes() int64 {
 	return 0
 }
 
+func (x *SlotInfo) GetAdapters() []*AdapterInfo {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
+}
+
 func (x *SlotInfo) GetFile() *ModelFile {
 	if x != nil {
 		return x.File
@@ -4293,7 +4429,7 @@ type ModelFile struct {
 
 func (x *ModelFile) Reset() {
 	*x = ModelFile{}
-	mi := &file_firstframe_proto_msgTypes[53]
+	mi := &file_firstframe_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4305,7 +4441,7 @@ func (x *ModelFile) String() string {
 func (*ModelFile) ProtoMessage() {}
 
 func (x *ModelFile) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[53]
+	mi := &file_firstframe_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4318,7 +4454,7 @@ func (x *ModelFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFile.ProtoReflect.Descriptor instead.
 func (*ModelFile) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{53}
+	return file_firstframe_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ModelFile) GetArchitecture() string {
@@ -4388,7 +4524,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_firstframe_proto_msgTypes[54]
+	mi := &file_firstframe_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4536,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[54]
+	mi := &file_firstframe_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4549,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{54}
+	return file_firstframe_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *BudgetUse) GetDevice() string {
@@ -4449,7 +4585,7 @@ type SlotList struct {
 
 func (x *SlotList) Reset() {
 	*x = SlotList{}
-	mi := &file_firstframe_proto_msgTypes[55]
+	mi := &file_firstframe_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4461,7 +4597,7 @@ func (x *SlotList) String() string {
 func (*SlotList) ProtoMessage() {}
 
 func (x *SlotList) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[55]
+	mi := &file_firstframe_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4474,7 +4610,7 @@ func (x *SlotList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotList.ProtoReflect.Descriptor instead.
 func (*SlotList) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{55}
+	return file_firstframe_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SlotList) GetSlots() []*SlotInfo {
@@ -4507,7 +4643,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_firstframe_proto_msgTypes[56]
+	mi := &file_firstframe_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4519,7 +4655,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[56]
+	mi := &file_firstframe_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4532,7 +4668,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{56}
+	return file_firstframe_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PrepareRequest) GetSlotId() string {
@@ -4555,7 +4691,7 @@ type PrepareReply struct {
 
 func (x *PrepareReply) Reset() {
 	*x = PrepareReply{}
-	mi := &file_firstframe_proto_msgTypes[57]
+	mi := &file_firstframe_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +4703,7 @@ func (x *PrepareReply) String() string {
 func (*PrepareReply) ProtoMessage() {}
 
 func (x *PrepareReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[57]
+	mi := &file_firstframe_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +4716,7 @@ func (x *PrepareReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareReply.ProtoReflect.Descriptor instead.
 func (*PrepareReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{57}
+	return file_firstframe_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PrepareReply) GetItem() isPrepareReply_Item {
@@ -4634,7 +4770,7 @@ type EvictSlotRequest struct {
 
 func (x *EvictSlotRequest) Reset() {
 	*x = EvictSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[58]
+	mi := &file_firstframe_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4646,7 +4782,7 @@ func (x *EvictSlotRequest) String() string {
 func (*EvictSlotRequest) ProtoMessage() {}
 
 func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[58]
+	mi := &file_firstframe_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4659,7 +4795,7 @@ func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictSlotRequest.ProtoReflect.Descriptor instead.
 func (*EvictSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{58}
+	return file_firstframe_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *EvictSlotRequest) GetSlotId() string {
@@ -4685,7 +4821,7 @@ type RestartSlotRequest struct {
 
 func (x *RestartSlotRequest) Reset() {
 	*x = RestartSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[59]
+	mi := &file_firstframe_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4697,7 +4833,7 @@ func (x *RestartSlotRequest) String() string {
 func (*RestartSlotRequest) ProtoMessage() {}
 
 func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[59]
+	mi := &file_firstframe_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4710,7 +4846,7 @@ func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSlotRequest.ProtoReflect.Descriptor instead.
 func (*RestartSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{59}
+	return file_firstframe_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RestartSlotRequest) GetSlotId() string {
@@ -4731,7 +4867,7 @@ type Declaration struct {
 
 func (x *Declaration) Reset() {
 	*x = Declaration{}
-	mi := &file_firstframe_proto_msgTypes[60]
+	mi := &file_firstframe_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4743,7 +4879,7 @@ func (x *Declaration) String() string {
 func (*Declaration) ProtoMessage() {}
 
 func (x *Declaration) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[60]
+	mi := &file_firstframe_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4756,7 +4892,7 @@ func (x *Declaration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declaration.ProtoReflect.Descriptor instead.
 func (*Declaration) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{60}
+	return file_firstframe_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Declaration) GetSlots() []*SlotSpec {
@@ -4784,7 +4920,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_firstframe_proto_msgTypes[61]
+	mi := &file_firstframe_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4796,7 +4932,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[61]
+	mi := &file_firstframe_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4809,7 +4945,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{61}
+	return file_firstframe_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FieldChange) GetName() string {
@@ -4844,7 +4980,7 @@ type SlotChange struct {
 
 func (x *SlotChange) Reset() {
 	*x = SlotChange{}
-	mi := &file_firstframe_proto_msgTypes[62]
+	mi := &file_firstframe_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4856,7 +4992,7 @@ func (x *SlotChange) String() string {
 func (*SlotChange) ProtoMessage() {}
 
 func (x *SlotChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[62]
+	mi := &file_firstframe_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4869,7 +5005,7 @@ func (x *SlotChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotChange.ProtoReflect.Descriptor instead.
 func (*SlotChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{62}
+	return file_firstframe_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SlotChange) GetSlotId() string {
@@ -4905,7 +5041,7 @@ type AliasChange struct {
 
 func (x *AliasChange) Reset() {
 	*x = AliasChange{}
-	mi := &file_firstframe_proto_msgTypes[63]
+	mi := &file_firstframe_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4917,7 +5053,7 @@ func (x *AliasChange) String() string {
 func (*AliasChange) ProtoMessage() {}
 
 func (x *AliasChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[63]
+	mi := &file_firstframe_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4930,7 +5066,7 @@ func (x *AliasChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AliasChange.ProtoReflect.Descriptor instead.
 func (*AliasChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{63}
+	return file_firstframe_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AliasChange) GetAlias() string {
@@ -4971,7 +5107,7 @@ type PlanResult struct {
 
 func (x *PlanResult) Reset() {
 	*x = PlanResult{}
-	mi := &file_firstframe_proto_msgTypes[64]
+	mi := &file_firstframe_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4983,7 +5119,7 @@ func (x *PlanResult) String() string {
 func (*PlanResult) ProtoMessage() {}
 
 func (x *PlanResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[64]
+	mi := &file_firstframe_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4996,7 +5132,7 @@ func (x *PlanResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResult.ProtoReflect.Descriptor instead.
 func (*PlanResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{64}
+	return file_firstframe_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PlanResult) GetSlots() []*SlotChange {
@@ -5021,7 +5157,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_firstframe_proto_msgTypes[65]
+	mi := &file_firstframe_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5033,7 +5169,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[65]
+	mi := &file_firstframe_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5046,7 +5182,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{65}
+	return file_firstframe_proto_rawDescGZIP(), []int{67}
 }
 
 type Diagnostic struct {
@@ -5064,7 +5200,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_firstframe_proto_msgTypes[66]
+	mi := &file_firstframe_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5076,7 +5212,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[66]
+	mi := &file_firstframe_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5089,7 +5225,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{66}
+	return file_firstframe_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Diagnostic) GetWarning() bool {
@@ -5152,7 +5288,7 @@ type ReloadResult struct {
 
 func (x *ReloadResult) Reset() {
 	*x = ReloadResult{}
-	mi := &file_firstframe_proto_msgTypes[67]
+	mi := &file_firstframe_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5164,7 +5300,7 @@ func (x *ReloadResult) String() string {
 func (*ReloadResult) ProtoMessage() {}
 
 func (x *ReloadResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[67]
+	mi := &file_firstframe_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5177,7 +5313,7 @@ func (x *ReloadResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResult.ProtoReflect.Descriptor instead.
 func (*ReloadResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{67}
+	return file_firstframe_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ReloadResult) GetApplied() bool {
@@ -5211,7 +5347,7 @@ type ActivityRequest struct {
 
 func (x *ActivityRequest) Reset() {
 	*x = ActivityRequest{}
-	mi := &file_firstframe_proto_msgTypes[68]
+	mi := &file_firstframe_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5223,7 +5359,7 @@ func (x *ActivityRequest) String() string {
 func (*ActivityRequest) ProtoMessage() {}
 
 func (x *ActivityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[68]
+	mi := &file_firstframe_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5236,7 +5372,7 @@ func (x *ActivityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivityRequest.ProtoReflect.Descriptor instead.
 func (*ActivityRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{68}
+	return file_firstframe_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ActivityRequest) GetAfter() uint64 {
@@ -5266,7 +5402,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_firstframe_proto_msgTypes[69]
+	mi := &file_firstframe_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5278,7 +5414,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[69]
+	mi := &file_firstframe_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5291,7 +5427,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{69}
+	return file_firstframe_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *RequestRecord) GetNumber() uint64 {
@@ -5389,7 +5525,7 @@ type ActivityResult struct {
 
 func (x *ActivityResult) Reset() {
 	*x = ActivityResult{}
-	mi := &file_firstframe_proto_msgTypes[70]
+	mi := &file_firstframe_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5401,7 +5537,7 @@ func (x *ActivityResult) String() string {
 func (*ActivityResult) ProtoMessage() {}
 
 func (x *ActivityResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[70]
+	mi := &file_firstframe_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5414,7 +5550,7 @@ func (x *ActivityResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivityResult.ProtoReflect.Descriptor instead.
 func (*ActivityResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{70}
+	return file_firstframe_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ActivityResult) GetRequests() []*RequestRecord {
@@ -5456,7 +5592,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"candidates\x18\x06 \x03(\v2\x18.firstframe.v1.CandidateR\n" +
 	"candidates\x12$\n" +
 	"\x0eretry_after_ns\x18\a \x01(\x03R\fretryAfterNs\x12\x19\n" +
-	"\blog_tail\x18\b \x03(\tR\alogTail\"\x86\x06\n" +
+	"\blog_tail\x18\b \x03(\tR\alogTail\"\xbe\x06\n" +
 	"\bSlotSpec\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1d\n" +
@@ -5490,7 +5626,16 @@ const file_firstframe_proto_rawDesc = "" +
 	"\vidle_ttl_ns\x18\x17 \x01(\x03R\tidleTtlNs\x126\n" +
 	"\arestart\x18\x18 \x01(\v2\x1c.firstframe.v1.RestartPolicyR\arestart\x12\x1d\n" +
 	"\n" +
-	"replica_of\x18\x19 \x01(\tR\treplicaOf\"\x9d\x01\n" +
+	"replica_of\x18\x19 \x01(\tR\treplicaOf\x126\n" +
+	"\badapters\x18\x1a \x03(\v2\x1a.firstframe.v1.AdapterSpecR\badapters\"`\n" +
+	"\vAdapterSpec\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12'\n" +
+	"\x0fdeclared_sha256\x18\x02 \x01(\tR\x0edeclaredSha256\x12\x14\n" +
+	"\x05scale\x18\x03 \x01(\x02R\x05scale\"S\n" +
+	"\vAdapterInfo\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\tR\brevision\x12\x14\n" +
+	"\x05scale\x18\x03 \x01(\x02R\x05scale\"\x9d\x01\n" +
 	"\rRestartPolicy\x12\x1a\n" +
 	"\battempts\x18\x01 \x01(\x05R\battempts\x12\x1f\n" +
 	"\vinterval_ns\x18\x02 \x01(\x03R\n" +
@@ -5797,7 +5942,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x0ekv_tokens_used\x18\x03 \x01(\x03R\fkvTokensUsed\x12&\n" +
 	"\x0fkv_tokens_total\x18\x04 \x01(\x03R\rkvTokensTotal\x12.\n" +
 	"\x05pages\x18\x05 \x01(\v2\x18.firstframe.v1.PageStatsR\x05pages\"\x12\n" +
-	"\x10ListSlotsRequest\"\xf9\a\n" +
+	"\x10ListSlotsRequest\"\xb1\b\n" +
 	"\bSlotInfo\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x123\n" +
@@ -5835,7 +5980,8 @@ const file_firstframe_proto_rawDesc = "" +
 	"\thost_held\x18\x1d \x01(\x03R\bhostHeld\x12\x1f\n" +
 	"\vdevice_held\x18\x1e \x01(\x03R\n" +
 	"deviceHeld\x12%\n" +
-	"\x0eresident_bytes\x18\x1f \x01(\x03R\rresidentBytes\x12,\n" +
+	"\x0eresident_bytes\x18\x1f \x01(\x03R\rresidentBytes\x126\n" +
+	"\badapters\x18  \x03(\v2\x1a.firstframe.v1.AdapterInfoR\badapters\x12,\n" +
 	"\x04file\x18( \x01(\v2\x18.firstframe.v1.ModelFileR\x04file\"\x93\x02\n" +
 	"\tModelFile\x12\"\n" +
 	"\farchitecture\x18\x01 \x01(\tR\farchitecture\x12\x1e\n" +
@@ -5977,213 +6123,217 @@ func file_firstframe_proto_rawDescGZIP() []byte {
 	return file_firstframe_proto_rawDescData
 }
 
-var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
 var file_firstframe_proto_goTypes = []any{
 	(*Identity)(nil),             // 0: firstframe.v1.Identity
 	(*Candidate)(nil),            // 1: firstframe.v1.Candidate
 	(*Error)(nil),                // 2: firstframe.v1.Error
 	(*SlotSpec)(nil),             // 3: firstframe.v1.SlotSpec
-	(*RestartPolicy)(nil),        // 4: firstframe.v1.RestartPolicy
-	(*PrefetchPlan)(nil),         // 5: firstframe.v1.PrefetchPlan
-	(*DescribeRequest)(nil),      // 6: firstframe.v1.DescribeRequest
-	(*WorkerInfo)(nil),           // 7: firstframe.v1.WorkerInfo
-	(*Progress)(nil),             // 8: firstframe.v1.Progress
-	(*PrefetchRequest)(nil),      // 9: firstframe.v1.PrefetchRequest
-	(*PrefetchReply)(nil),        // 10: firstframe.v1.PrefetchReply
-	(*PrefetchResult)(nil),       // 11: firstframe.v1.PrefetchResult
-	(*ActivateRequest)(nil),      // 12: firstframe.v1.ActivateRequest
-	(*ActivateResult)(nil),       // 13: firstframe.v1.ActivateResult
-	(*Requirement)(nil),          // 14: firstframe.v1.Requirement
-	(*Resolution)(nil),           // 15: firstframe.v1.Resolution
-	(*Message)(nil),              // 16: firstframe.v1.Message
-	(*Tool)(nil),                 // 17: firstframe.v1.Tool
-	(*ToolCall)(nil),             // 18: firstframe.v1.ToolCall
-	(*LogitBias)(nil),            // 19: firstframe.v1.LogitBias
-	(*Sampling)(nil),             // 20: firstframe.v1.Sampling
-	(*GenerateRequest)(nil),      // 21: firstframe.v1.GenerateRequest
-	(*Phases)(nil),               // 22: firstframe.v1.Phases
-	(*ActivationDetail)(nil),     // 23: firstframe.v1.ActivationDetail
-	(*Chunk)(nil),                // 24: firstframe.v1.Chunk
-	(*TokenLogprob)(nil),         // 25: firstframe.v1.TokenLogprob
-	(*AlternativeLogprob)(nil),   // 26: firstframe.v1.AlternativeLogprob
-	(*Usage)(nil),                // 27: firstframe.v1.Usage
-	(*Result)(nil),               // 28: firstframe.v1.Result
-	(*GenerateReply)(nil),        // 29: firstframe.v1.GenerateReply
-	(*TokenizeRequest)(nil),      // 30: firstframe.v1.TokenizeRequest
-	(*TokenizeResult)(nil),       // 31: firstframe.v1.TokenizeResult
-	(*DetokenizeRequest)(nil),    // 32: firstframe.v1.DetokenizeRequest
-	(*DetokenizeResult)(nil),     // 33: firstframe.v1.DetokenizeResult
-	(*EmbedInput)(nil),           // 34: firstframe.v1.EmbedInput
-	(*EmbedRequest)(nil),         // 35: firstframe.v1.EmbedRequest
-	(*Vector)(nil),               // 36: firstframe.v1.Vector
-	(*EmbedResult)(nil),          // 37: firstframe.v1.EmbedResult
-	(*ApplyTemplateRequest)(nil), // 38: firstframe.v1.ApplyTemplateRequest
-	(*ApplyTemplateResult)(nil),  // 39: firstframe.v1.ApplyTemplateResult
-	(*EvictWorkerRequest)(nil),   // 40: firstframe.v1.EvictWorkerRequest
-	(*EvictWorkerResult)(nil),    // 41: firstframe.v1.EvictWorkerResult
-	(*DrainRequest)(nil),         // 42: firstframe.v1.DrainRequest
-	(*DrainResult)(nil),          // 43: firstframe.v1.DrainResult
-	(*HeartbeatRequest)(nil),     // 44: firstframe.v1.HeartbeatRequest
-	(*HeartbeatResult)(nil),      // 45: firstframe.v1.HeartbeatResult
-	(*WorkerStatusRequest)(nil),  // 46: firstframe.v1.WorkerStatusRequest
-	(*WorkerStatus)(nil),         // 47: firstframe.v1.WorkerStatus
-	(*PageTier)(nil),             // 48: firstframe.v1.PageTier
-	(*PageStats)(nil),            // 49: firstframe.v1.PageStats
-	(*SlotLoad)(nil),             // 50: firstframe.v1.SlotLoad
-	(*ListSlotsRequest)(nil),     // 51: firstframe.v1.ListSlotsRequest
-	(*SlotInfo)(nil),             // 52: firstframe.v1.SlotInfo
-	(*ModelFile)(nil),            // 53: firstframe.v1.ModelFile
-	(*BudgetUse)(nil),            // 54: firstframe.v1.BudgetUse
-	(*SlotList)(nil),             // 55: firstframe.v1.SlotList
-	(*PrepareRequest)(nil),       // 56: firstframe.v1.PrepareRequest
-	(*PrepareReply)(nil),         // 57: firstframe.v1.PrepareReply
-	(*EvictSlotRequest)(nil),     // 58: firstframe.v1.EvictSlotRequest
-	(*RestartSlotRequest)(nil),   // 59: firstframe.v1.RestartSlotRequest
-	(*Declaration)(nil),          // 60: firstframe.v1.Declaration
-	(*FieldChange)(nil),          // 61: firstframe.v1.FieldChange
-	(*SlotChange)(nil),           // 62: firstframe.v1.SlotChange
-	(*AliasChange)(nil),          // 63: firstframe.v1.AliasChange
-	(*PlanResult)(nil),           // 64: firstframe.v1.PlanResult
-	(*ReloadRequest)(nil),        // 65: firstframe.v1.ReloadRequest
-	(*Diagnostic)(nil),           // 66: firstframe.v1.Diagnostic
-	(*ReloadResult)(nil),         // 67: firstframe.v1.ReloadResult
-	(*ActivityRequest)(nil),      // 68: firstframe.v1.ActivityRequest
-	(*RequestRecord)(nil),        // 69: firstframe.v1.RequestRecord
-	(*ActivityResult)(nil),       // 70: firstframe.v1.ActivityResult
-	nil,                          // 71: firstframe.v1.PageStats.MissTokensEntry
-	nil,                          // 72: firstframe.v1.SlotList.AliasesEntry
-	nil,                          // 73: firstframe.v1.Declaration.AliasesEntry
-	nil,                          // 74: firstframe.v1.ActivityResult.TokensEntry
+	(*AdapterSpec)(nil),          // 4: firstframe.v1.AdapterSpec
+	(*AdapterInfo)(nil),          // 5: firstframe.v1.AdapterInfo
+	(*RestartPolicy)(nil),        // 6: firstframe.v1.RestartPolicy
+	(*PrefetchPlan)(nil),         // 7: firstframe.v1.PrefetchPlan
+	(*DescribeRequest)(nil),      // 8: firstframe.v1.DescribeRequest
+	(*WorkerInfo)(nil),           // 9: firstframe.v1.WorkerInfo
+	(*Progress)(nil),             // 10: firstframe.v1.Progress
+	(*PrefetchRequest)(nil),      // 11: firstframe.v1.PrefetchRequest
+	(*PrefetchReply)(nil),        // 12: firstframe.v1.PrefetchReply
+	(*PrefetchResult)(nil),       // 13: firstframe.v1.PrefetchResult
+	(*ActivateRequest)(nil),      // 14: firstframe.v1.ActivateRequest
+	(*ActivateResult)(nil),       // 15: firstframe.v1.ActivateResult
+	(*Requirement)(nil),          // 16: firstframe.v1.Requirement
+	(*Resolution)(nil),           // 17: firstframe.v1.Resolution
+	(*Message)(nil),              // 18: firstframe.v1.Message
+	(*Tool)(nil),                 // 19: firstframe.v1.Tool
+	(*ToolCall)(nil),             // 20: firstframe.v1.ToolCall
+	(*LogitBias)(nil),            // 21: firstframe.v1.LogitBias
+	(*Sampling)(nil),             // 22: firstframe.v1.Sampling
+	(*GenerateRequest)(nil),      // 23: firstframe.v1.GenerateRequest
+	(*Phases)(nil),               // 24: firstframe.v1.Phases
+	(*ActivationDetail)(nil),     // 25: firstframe.v1.ActivationDetail
+	(*Chunk)(nil),                // 26: firstframe.v1.Chunk
+	(*TokenLogprob)(nil),         // 27: firstframe.v1.TokenLogprob
+	(*AlternativeLogprob)(nil),   // 28: firstframe.v1.AlternativeLogprob
+	(*Usage)(nil),                // 29: firstframe.v1.Usage
+	(*Result)(nil),               // 30: firstframe.v1.Result
+	(*GenerateReply)(nil),        // 31: firstframe.v1.GenerateReply
+	(*TokenizeRequest)(nil),      // 32: firstframe.v1.TokenizeRequest
+	(*TokenizeResult)(nil),       // 33: firstframe.v1.TokenizeResult
+	(*DetokenizeRequest)(nil),    // 34: firstframe.v1.DetokenizeRequest
+	(*DetokenizeResult)(nil),     // 35: firstframe.v1.DetokenizeResult
+	(*EmbedInput)(nil),           // 36: firstframe.v1.EmbedInput
+	(*EmbedRequest)(nil),         // 37: firstframe.v1.EmbedRequest
+	(*Vector)(nil),               // 38: firstframe.v1.Vector
+	(*EmbedResult)(nil),          // 39: firstframe.v1.EmbedResult
+	(*ApplyTemplateRequest)(nil), // 40: firstframe.v1.ApplyTemplateRequest
+	(*ApplyTemplateResult)(nil),  // 41: firstframe.v1.ApplyTemplateResult
+	(*EvictWorkerRequest)(nil),   // 42: firstframe.v1.EvictWorkerRequest
+	(*EvictWorkerResult)(nil),    // 43: firstframe.v1.EvictWorkerResult
+	(*DrainRequest)(nil),         // 44: firstframe.v1.DrainRequest
+	(*DrainResult)(nil),          // 45: firstframe.v1.DrainResult
+	(*HeartbeatRequest)(nil),     // 46: firstframe.v1.HeartbeatRequest
+	(*HeartbeatResult)(nil),      // 47: firstframe.v1.HeartbeatResult
+	(*WorkerStatusRequest)(nil),  // 48: firstframe.v1.WorkerStatusRequest
+	(*WorkerStatus)(nil),         // 49: firstframe.v1.WorkerStatus
+	(*PageTier)(nil),             // 50: firstframe.v1.PageTier
+	(*PageStats)(nil),            // 51: firstframe.v1.PageStats
+	(*SlotLoad)(nil),             // 52: firstframe.v1.SlotLoad
+	(*ListSlotsRequest)(nil),     // 53: firstframe.v1.ListSlotsRequest
+	(*SlotInfo)(nil),             // 54: firstframe.v1.SlotInfo
+	(*ModelFile)(nil),            // 55: firstframe.v1.ModelFile
+	(*BudgetUse)(nil),            // 56: firstframe.v1.BudgetUse
+	(*SlotList)(nil),             // 57: firstframe.v1.SlotList
+	(*PrepareRequest)(nil),       // 58: firstframe.v1.PrepareRequest
+	(*PrepareReply)(nil),         // 59: firstframe.v1.PrepareReply
+	(*EvictSlotRequest)(nil),     // 60: firstframe.v1.EvictSlotRequest
+	(*RestartSlotRequest)(nil),   // 61: firstframe.v1.RestartSlotRequest
+	(*Declaration)(nil),          // 62: firstframe.v1.Declaration
+	(*FieldChange)(nil),          // 63: firstframe.v1.FieldChange
+	(*SlotChange)(nil),           // 64: firstframe.v1.SlotChange
+	(*AliasChange)(nil),          // 65: firstframe.v1.AliasChange
+	(*PlanResult)(nil),           // 66: firstframe.v1.PlanResult
+	(*ReloadRequest)(nil),        // 67: firstframe.v1.ReloadRequest
+	(*Diagnostic)(nil),           // 68: firstframe.v1.Diagnostic
+	(*ReloadResult)(nil),         // 69: firstframe.v1.ReloadResult
+	(*ActivityRequest)(nil),      // 70: firstframe.v1.ActivityRequest
+	(*RequestRecord)(nil),        // 71: firstframe.v1.RequestRecord
+	(*ActivityResult)(nil),       // 72: firstframe.v1.ActivityResult
+	nil,                          // 73: firstframe.v1.PageStats.MissTokensEntry
+	nil,                          // 74: firstframe.v1.SlotList.AliasesEntry
+	nil,                          // 75: firstframe.v1.Declaration.AliasesEntry
+	nil,                          // 76: firstframe.v1.ActivityResult.TokensEntry
 }
 var file_firstframe_proto_depIdxs = []int32{
 	0,  // 0: firstframe.v1.Candidate.identity:type_name -> firstframe.v1.Identity
 	1,  // 1: firstframe.v1.Error.candidates:type_name -> firstframe.v1.Candidate
-	4,  // 2: firstframe.v1.SlotSpec.restart:type_name -> firstframe.v1.RestartPolicy
-	3,  // 3: firstframe.v1.PrefetchRequest.spec:type_name -> firstframe.v1.SlotSpec
-	5,  // 4: firstframe.v1.PrefetchRequest.plan:type_name -> firstframe.v1.PrefetchPlan
-	0,  // 5: firstframe.v1.PrefetchRequest.expected:type_name -> firstframe.v1.Identity
-	8,  // 6: firstframe.v1.PrefetchReply.progress:type_name -> firstframe.v1.Progress
-	11, // 7: firstframe.v1.PrefetchReply.result:type_name -> firstframe.v1.PrefetchResult
-	0,  // 8: firstframe.v1.ActivateRequest.expected:type_name -> firstframe.v1.Identity
-	0,  // 9: firstframe.v1.ActivateResult.identity:type_name -> firstframe.v1.Identity
-	0,  // 10: firstframe.v1.Resolution.identity:type_name -> firstframe.v1.Identity
-	18, // 11: firstframe.v1.Message.tool_calls:type_name -> firstframe.v1.ToolCall
-	19, // 12: firstframe.v1.Sampling.logit_bias:type_name -> firstframe.v1.LogitBias
-	14, // 13: firstframe.v1.GenerateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 14: firstframe.v1.GenerateRequest.identity:type_name -> firstframe.v1.Identity
-	16, // 15: firstframe.v1.GenerateRequest.messages:type_name -> firstframe.v1.Message
-	20, // 16: firstframe.v1.GenerateRequest.sampling:type_name -> firstframe.v1.Sampling
-	17, // 17: firstframe.v1.GenerateRequest.tools:type_name -> firstframe.v1.Tool
-	22, // 18: firstframe.v1.Chunk.phases:type_name -> firstframe.v1.Phases
-	8,  // 19: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
-	25, // 20: firstframe.v1.Chunk.logprobs:type_name -> firstframe.v1.TokenLogprob
-	18, // 21: firstframe.v1.Chunk.tool_calls:type_name -> firstframe.v1.ToolCall
-	27, // 22: firstframe.v1.Chunk.usage:type_name -> firstframe.v1.Usage
-	26, // 23: firstframe.v1.TokenLogprob.top:type_name -> firstframe.v1.AlternativeLogprob
-	0,  // 24: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
-	27, // 25: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
-	22, // 26: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
-	23, // 27: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
-	24, // 28: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
-	28, // 29: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
-	14, // 30: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 31: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	16, // 32: firstframe.v1.TokenizeRequest.messages:type_name -> firstframe.v1.Message
-	17, // 33: firstframe.v1.TokenizeRequest.tools:type_name -> firstframe.v1.Tool
-	14, // 34: firstframe.v1.DetokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 35: firstframe.v1.DetokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	14, // 36: firstframe.v1.EmbedRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 37: firstframe.v1.EmbedRequest.identity:type_name -> firstframe.v1.Identity
-	34, // 38: firstframe.v1.EmbedRequest.inputs:type_name -> firstframe.v1.EmbedInput
-	0,  // 39: firstframe.v1.EmbedResult.identity:type_name -> firstframe.v1.Identity
-	36, // 40: firstframe.v1.EmbedResult.vectors:type_name -> firstframe.v1.Vector
-	14, // 41: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 42: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
-	16, // 43: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
-	0,  // 44: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
-	49, // 45: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
-	48, // 46: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
-	48, // 47: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
-	48, // 48: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
-	71, // 49: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
-	49, // 50: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
-	0,  // 51: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
-	8,  // 52: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
-	50, // 53: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
-	53, // 54: firstframe.v1.SlotInfo.file:type_name -> firstframe.v1.ModelFile
-	52, // 55: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
-	72, // 56: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
-	54, // 57: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
-	8,  // 58: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
-	52, // 59: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
-	3,  // 60: firstframe.v1.Declaration.slots:type_name -> firstframe.v1.SlotSpec
-	73, // 61: firstframe.v1.Declaration.aliases:type_name -> firstframe.v1.Declaration.AliasesEntry
-	61, // 62: firstframe.v1.SlotChange.fields:type_name -> firstframe.v1.FieldChange
-	62, // 63: firstframe.v1.PlanResult.slots:type_name -> firstframe.v1.SlotChange
-	63, // 64: firstframe.v1.PlanResult.aliases:type_name -> firstframe.v1.AliasChange
-	64, // 65: firstframe.v1.ReloadResult.plan:type_name -> firstframe.v1.PlanResult
-	66, // 66: firstframe.v1.ReloadResult.diagnostics:type_name -> firstframe.v1.Diagnostic
-	27, // 67: firstframe.v1.RequestRecord.usage:type_name -> firstframe.v1.Usage
-	22, // 68: firstframe.v1.RequestRecord.phases:type_name -> firstframe.v1.Phases
-	69, // 69: firstframe.v1.ActivityResult.requests:type_name -> firstframe.v1.RequestRecord
-	74, // 70: firstframe.v1.ActivityResult.tokens:type_name -> firstframe.v1.ActivityResult.TokensEntry
-	6,  // 71: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
-	9,  // 72: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
-	12, // 73: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
-	21, // 74: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
-	30, // 75: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	38, // 76: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	32, // 77: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
-	35, // 78: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
-	40, // 79: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
-	42, // 80: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
-	44, // 81: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
-	46, // 82: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
-	51, // 83: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
-	51, // 84: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
-	14, // 85: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
-	21, // 86: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
-	56, // 87: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
-	58, // 88: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
-	59, // 89: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
-	30, // 90: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	38, // 91: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	60, // 92: firstframe.v1.Supervisor.Plan:input_type -> firstframe.v1.Declaration
-	65, // 93: firstframe.v1.Supervisor.Reload:input_type -> firstframe.v1.ReloadRequest
-	68, // 94: firstframe.v1.Supervisor.Activity:input_type -> firstframe.v1.ActivityRequest
-	32, // 95: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
-	35, // 96: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
-	7,  // 97: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
-	10, // 98: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
-	13, // 99: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
-	29, // 100: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
-	31, // 101: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	39, // 102: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	33, // 103: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
-	37, // 104: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
-	41, // 105: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
-	43, // 106: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
-	45, // 107: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
-	47, // 108: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
-	55, // 109: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
-	55, // 110: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
-	15, // 111: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
-	29, // 112: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
-	57, // 113: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
-	52, // 114: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
-	52, // 115: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
-	31, // 116: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	39, // 117: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	64, // 118: firstframe.v1.Supervisor.Plan:output_type -> firstframe.v1.PlanResult
-	67, // 119: firstframe.v1.Supervisor.Reload:output_type -> firstframe.v1.ReloadResult
-	70, // 120: firstframe.v1.Supervisor.Activity:output_type -> firstframe.v1.ActivityResult
-	33, // 121: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
-	37, // 122: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
-	97, // [97:123] is the sub-list for method output_type
-	71, // [71:97] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	6,  // 2: firstframe.v1.SlotSpec.restart:type_name -> firstframe.v1.RestartPolicy
+	4,  // 3: firstframe.v1.SlotSpec.adapters:type_name -> firstframe.v1.AdapterSpec
+	3,  // 4: firstframe.v1.PrefetchRequest.spec:type_name -> firstframe.v1.SlotSpec
+	7,  // 5: firstframe.v1.PrefetchRequest.plan:type_name -> firstframe.v1.PrefetchPlan
+	0,  // 6: firstframe.v1.PrefetchRequest.expected:type_name -> firstframe.v1.Identity
+	10, // 7: firstframe.v1.PrefetchReply.progress:type_name -> firstframe.v1.Progress
+	13, // 8: firstframe.v1.PrefetchReply.result:type_name -> firstframe.v1.PrefetchResult
+	0,  // 9: firstframe.v1.ActivateRequest.expected:type_name -> firstframe.v1.Identity
+	0,  // 10: firstframe.v1.ActivateResult.identity:type_name -> firstframe.v1.Identity
+	0,  // 11: firstframe.v1.Resolution.identity:type_name -> firstframe.v1.Identity
+	20, // 12: firstframe.v1.Message.tool_calls:type_name -> firstframe.v1.ToolCall
+	21, // 13: firstframe.v1.Sampling.logit_bias:type_name -> firstframe.v1.LogitBias
+	16, // 14: firstframe.v1.GenerateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 15: firstframe.v1.GenerateRequest.identity:type_name -> firstframe.v1.Identity
+	18, // 16: firstframe.v1.GenerateRequest.messages:type_name -> firstframe.v1.Message
+	22, // 17: firstframe.v1.GenerateRequest.sampling:type_name -> firstframe.v1.Sampling
+	19, // 18: firstframe.v1.GenerateRequest.tools:type_name -> firstframe.v1.Tool
+	24, // 19: firstframe.v1.Chunk.phases:type_name -> firstframe.v1.Phases
+	10, // 20: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
+	27, // 21: firstframe.v1.Chunk.logprobs:type_name -> firstframe.v1.TokenLogprob
+	20, // 22: firstframe.v1.Chunk.tool_calls:type_name -> firstframe.v1.ToolCall
+	29, // 23: firstframe.v1.Chunk.usage:type_name -> firstframe.v1.Usage
+	28, // 24: firstframe.v1.TokenLogprob.top:type_name -> firstframe.v1.AlternativeLogprob
+	0,  // 25: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
+	29, // 26: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
+	24, // 27: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
+	25, // 28: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
+	26, // 29: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
+	30, // 30: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
+	16, // 31: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 32: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	18, // 33: firstframe.v1.TokenizeRequest.messages:type_name -> firstframe.v1.Message
+	19, // 34: firstframe.v1.TokenizeRequest.tools:type_name -> firstframe.v1.Tool
+	16, // 35: firstframe.v1.DetokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 36: firstframe.v1.DetokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	16, // 37: firstframe.v1.EmbedRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 38: firstframe.v1.EmbedRequest.identity:type_name -> firstframe.v1.Identity
+	36, // 39: firstframe.v1.EmbedRequest.inputs:type_name -> firstframe.v1.EmbedInput
+	0,  // 40: firstframe.v1.EmbedResult.identity:type_name -> firstframe.v1.Identity
+	38, // 41: firstframe.v1.EmbedResult.vectors:type_name -> firstframe.v1.Vector
+	16, // 42: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,  // 43: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
+	18, // 44: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
+	0,  // 45: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
+	51, // 46: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
+	50, // 47: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
+	50, // 48: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
+	50, // 49: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
+	73, // 50: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
+	51, // 51: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
+	0,  // 52: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
+	10, // 53: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
+	52, // 54: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
+	5,  // 55: firstframe.v1.SlotInfo.adapters:type_name -> firstframe.v1.AdapterInfo
+	55, // 56: firstframe.v1.SlotInfo.file:type_name -> firstframe.v1.ModelFile
+	54, // 57: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
+	74, // 58: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
+	56, // 59: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
+	10, // 60: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
+	54, // 61: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
+	3,  // 62: firstframe.v1.Declaration.slots:type_name -> firstframe.v1.SlotSpec
+	75, // 63: firstframe.v1.Declaration.aliases:type_name -> firstframe.v1.Declaration.AliasesEntry
+	63, // 64: firstframe.v1.SlotChange.fields:type_name -> firstframe.v1.FieldChange
+	64, // 65: firstframe.v1.PlanResult.slots:type_name -> firstframe.v1.SlotChange
+	65, // 66: firstframe.v1.PlanResult.aliases:type_name -> firstframe.v1.AliasChange
+	66, // 67: firstframe.v1.ReloadResult.plan:type_name -> firstframe.v1.PlanResult
+	68, // 68: firstframe.v1.ReloadResult.diagnostics:type_name -> firstframe.v1.Diagnostic
+	29, // 69: firstframe.v1.RequestRecord.usage:type_name -> firstframe.v1.Usage
+	24, // 70: firstframe.v1.RequestRecord.phases:type_name -> firstframe.v1.Phases
+	71, // 71: firstframe.v1.ActivityResult.requests:type_name -> firstframe.v1.RequestRecord
+	76, // 72: firstframe.v1.ActivityResult.tokens:type_name -> firstframe.v1.ActivityResult.TokensEntry
+	8,  // 73: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
+	11, // 74: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
+	14, // 75: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
+	23, // 76: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
+	32, // 77: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	40, // 78: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	34, // 79: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	37, // 80: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
+	42, // 81: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
+	44, // 82: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
+	46, // 83: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
+	48, // 84: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
+	53, // 85: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
+	53, // 86: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
+	16, // 87: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
+	23, // 88: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
+	58, // 89: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
+	60, // 90: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
+	61, // 91: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
+	32, // 92: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	40, // 93: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	62, // 94: firstframe.v1.Supervisor.Plan:input_type -> firstframe.v1.Declaration
+	67, // 95: firstframe.v1.Supervisor.Reload:input_type -> firstframe.v1.ReloadRequest
+	70, // 96: firstframe.v1.Supervisor.Activity:input_type -> firstframe.v1.ActivityRequest
+	34, // 97: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	37, // 98: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
+	9,  // 99: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
+	12, // 100: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
+	15, // 101: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
+	31, // 102: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
+	33, // 103: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	41, // 104: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	35, // 105: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	39, // 106: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
+	43, // 107: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
+	45, // 108: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
+	47, // 109: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
+	49, // 110: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
+	57, // 111: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
+	57, // 112: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
+	17, // 113: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
+	31, // 114: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
+	59, // 115: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
+	54, // 116: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
+	54, // 117: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
+	33, // 118: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	41, // 119: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	66, // 120: firstframe.v1.Supervisor.Plan:output_type -> firstframe.v1.PlanResult
+	69, // 121: firstframe.v1.Supervisor.Reload:output_type -> firstframe.v1.ReloadResult
+	72, // 122: firstframe.v1.Supervisor.Activity:output_type -> firstframe.v1.ActivityResult
+	35, // 123: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	39, // 124: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
+	99, // [99:125] is the sub-list for method output_type
+	73, // [73:99] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_firstframe_proto_init() }
@@ -6191,16 +6341,16 @@ func file_firstframe_proto_init() {
 	if File_firstframe_proto != nil {
 		return
 	}
-	file_firstframe_proto_msgTypes[10].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[12].OneofWrappers = []any{
 		(*PrefetchReply_Progress)(nil),
 		(*PrefetchReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[24].OneofWrappers = []any{}
-	file_firstframe_proto_msgTypes[29].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[26].OneofWrappers = []any{}
+	file_firstframe_proto_msgTypes[31].OneofWrappers = []any{
 		(*GenerateReply_Chunk)(nil),
 		(*GenerateReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[57].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[59].OneofWrappers = []any{
 		(*PrepareReply_Progress)(nil),
 		(*PrepareReply_Slot)(nil),
 	}
@@ -6210,7 +6360,7 @@ func file_firstframe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_firstframe_proto_rawDesc), len(file_firstframe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   75,
+			NumMessages:   77,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

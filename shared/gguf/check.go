@@ -25,18 +25,8 @@ func (f *File) checkMetadata() error {
 
 // checkKind refuses files that hold only a part of a model or none.
 func (f *File) checkKind() error {
-	if v, ok := f.values["split.count"]; ok {
-		n, ok := f.Uint("split.count")
-		if !ok {
-			return wrong("split.count", "%s instead of a count", v.typ)
-		}
-		if n > 1 {
-			return &shared.Error{
-				Kind:    shared.KindUnsupported,
-				Field:   "split.count",
-				Message: "split GGUF files are not supported by this version yet",
-			}
-		}
+	if err := f.checkFirst(); err != nil {
+		return err
 	}
 	if _, ok := f.values["general.type"]; ok {
 		if kind := f.String("general.type"); kind != "model" {

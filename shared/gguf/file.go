@@ -20,8 +20,10 @@ const (
 
 // File is the header of a model file. It does not change after Read.
 type File struct {
-	size       int64
-	dataOffset int64
+	size       int64   // of all parts
+	sizes      []int64 // of each part
+	paths      []string
+	dataOffset int64 // of the first part
 	alignment  int64
 	header     []byte
 	keys       []string // in file order
@@ -29,8 +31,13 @@ type File struct {
 	tensors    []Tensor
 }
 
-// Read reads and checks the header of a model of size bytes.
+// Read reads and checks the header of a model of size bytes in one file.
 func Read(r io.ReaderAt, size int64) (*File, error) {
+	return ReadParts(Part{r, size})
+}
+
+// read is Read with what is asked of the metadata.
+func read(r io.ReaderAt, size int64, check func(*File) error) (*File, error) {
 	c := &cursor{r: r, size: size, where: "file header"}
 	if size <= 0 {
 		return nil, c.fail(0, "the file is empty")
@@ -39,12 +46,12 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{size: size}
+	f := &File{size: size, sizes: []int64{size}}
 	if err := c.metadata(f, keyCount); err != nil {
 		return nil, err
 	}
 	f.header = c.buf
-	if err := f.checkMetadata(); err != nil {
+	if err := check(f); err != nil {
 		return nil, err
 	}
 	f.tensors, err = c.tensorTable(tensorCount)
@@ -83,9 +90,6 @@ func (c *cursor) counts() (tensors, keys uint64, err error) {
 	}
 	if keys, err = c.u64(); err != nil {
 		return 0, 0, err
-	}
-	if tensors == 0 {
-		return 0, 0, c.fail(8, "the file has no tensors")
 	}
 	for _, n := range []struct {
 		at          int64
@@ -161,7 +165,10 @@ func (f *File) Tensors() []Tensor { return slices.Clone(f.tensors) }
 // DataOffset is where the tensors' data starts.
 func (f *File) DataOffset() int64 { return f.dataOffset }
 
-// Size is the size of the whole file.
+// Paths are the files of the model, when it was read by ReadFile.
+func (f *File) Paths() []string { return slices.Clone(f.paths) }
+
+// Size is the size of all its files together.
 func (f *File) Size() int64 { return f.size }
 
 // WeightBytes is the size of all tensors without padding.

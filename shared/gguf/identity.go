@@ -72,8 +72,9 @@ func (f *File) encodeKeys(choose func(key string) bool) []string {
 }
 
 // Identity is the identity of a slot that serves this file. The revision is
-// the file's digest, as Digest gives it.
-func (f *File) Identity(modelRevision string, spec shared.SlotSpec) shared.Identity {
+// the file's digest, as Digest gives it, and adapters are those of the slot's
+// adapters in order; without them the slot revision is not known.
+func (f *File) Identity(modelRevision string, spec shared.SlotSpec, adapters ...string) shared.Identity {
 	return shared.Identity{
 		ModelRevision:     modelRevision,
 		Precision:         f.Precision(),
@@ -85,8 +86,23 @@ func (f *File) Identity(modelRevision string, spec shared.SlotSpec) shared.Ident
 			FlashAttention: true,
 			PageTokens:     spec.PageTokens,
 		}),
-		SlotRevision: shared.SlotRevisionPlain(),
+		SlotRevision: shared.SlotRevision(spec.Adapters, adapters),
 	}
+}
+
+// CheckAdapters compares what a slot's declaration says of its adapters with
+// the revisions that their files have.
+func CheckAdapters(spec shared.SlotSpec, revisions []string) error {
+	for i, a := range spec.Adapters {
+		found := strings.TrimPrefix(revisions[i], "sha256:")
+		if declared := strings.ToLower(a.DeclaredSHA256); declared != "" && declared != found {
+			return &shared.Error{
+				SlotID: spec.SlotID, Kind: shared.KindIdentity, Field: "adapter.sha256",
+				Message: "the declaration says adapter.sha256 " + declared + ", but the file " + a.Path + " has " + found,
+			}
+		}
+	}
+	return nil
 }
 
 // CheckDeclared compares what a slot's declaration says of its model with what

@@ -67,26 +67,12 @@ func wantModelError(t *testing.T, err error, text string) {
 	if !errors.As(err, &e) {
 		t.Fatalf("got %v, want an error with %q", err, text)
 	}
-	if want := shared.KindModelFile; e.Kind != want && !strings.Contains(text, "split") {
+	if want := shared.KindModelFile; e.Kind != want {
 		t.Errorf("the kind is %v", e.Kind)
 	}
 	if !strings.Contains(e.Error(), text) {
 		t.Errorf("got %q, want it to contain %q", e, text)
 	}
-}
-
-func TestSplitFilesAreUnsupported(t *testing.T) {
-	f := small()
-	f.Set(ggufwrite.U16("split.count", 2))
-	b, err := f.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = read(b); shared.KindOf(err) != shared.KindUnsupported {
-		t.Errorf("got %v", err)
-	}
-	f.Set(ggufwrite.U16("split.count", 1))
-	mustRead(t, f)
 }
 
 func TestErrorsNameTheField(t *testing.T) {

@@ -7,18 +7,23 @@ import (
 	"github.com/firstframe/firstframe/shared"
 )
 
-// ReadFile reads and checks the header of a model file.
+// ReadFile reads and checks the headers of a model, whose path names its first or
+// only file.
 func ReadFile(path string) (*File, error) {
-	file, size, err := Open(path)
+	paths, err := Parts(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // nothing was written
-	f, err := Read(file, size)
+	m, err := OpenParts(paths...)
 	if err != nil {
-		e := shared.AsError(err, "read model file "+path, "")
-		return nil, e
+		return nil, err
 	}
+	defer m.Close()
+	f, err := ReadParts(m.Parts...)
+	if err != nil {
+		return nil, shared.AsError(err, "read model file "+path, "")
+	}
+	f.paths = m.Paths
 	return f, nil
 }
 

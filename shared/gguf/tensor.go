@@ -18,7 +18,9 @@ type Tensor struct {
 	Name string
 	Type TensorType
 	Dims []uint64 // the fastest running one first
-	// Offset is where the data starts, counted from the start of the file.
+	// Part is the number of the file that has the data, and Offset where it starts,
+	// counted from the start of that file.
+	Part   int
 	Offset int64
 	Bytes  int64
 	// rel is the offset as the table gives it, at where the table gives it.

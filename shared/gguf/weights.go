@@ -17,20 +17,25 @@ const scanPiece = 1 << 20
 type piece struct {
 	tensor *Tensor
 	rule   rule
-	start  int64 // in the file
+	start  int64 // in its file
 	end    int64
 }
 
-// CheckWeights looks for weights that are no numbers in data, the whole file:
+// CheckWeights looks for weights that are no numbers in data, the whole files:
 // NaN and infinity in F32, F16 and BF16, and in the scales of the blocks of
 // quantized types. The engine loads such a file without a word and answers
 // with garbage. The types NVFP4 and I32 have no values of that kind. It uses
 // all cores and reads only what it needs, a few bytes of each block.
 //
 // An error names the first such weight in file order.
-func (f *File) CheckWeights(ctx context.Context, data []byte) error {
-	if int64(len(data)) != f.size {
-		return shared.Errorf(shared.KindModelFile, "the model has %d bytes, but its header was read from %d", len(data), f.size)
+func (f *File) CheckWeights(ctx context.Context, data ...[]byte) error {
+	if len(data) != len(f.sizes) {
+		return shared.Errorf(shared.KindModelFile, "the model has %d parts, but its header was read from %d", len(data), len(f.sizes))
+	}
+	for i, d := range data {
+		if int64(len(d)) != f.sizes[i] {
+			return shared.Errorf(shared.KindModelFile, "the model has %d bytes, but its header was read from %d", len(d), f.sizes[i])
+		}
 	}
 	s := &weightScan{data: data, pieces: f.pieces()}
 	var workers sync.WaitGroup
@@ -69,7 +74,7 @@ func (f *File) pieces() []piece {
 // weightScan hands pieces to the workers in order. After a find, pieces before
 // it are still finished, so that the first one in the file is reported.
 type weightScan struct {
-	data   []byte
+	data   [][]byte
 	pieces []piece
 
 	mu    sync.Mutex
@@ -88,7 +93,7 @@ func (s *weightScan) step() bool {
 	if !more {
 		return false
 	}
-	err := s.pieces[number].scan(s.data)
+	err := s.pieces[number].scan(s.data[s.pieces[number].tensor.Part])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil && (s.err == nil || number < s.found) {

@@ -68,6 +68,10 @@ func (m *Model) NewContext(cfg slotworker.ContextConfig) (slotworker.Context, er
 		c.Close()
 		return nil, err
 	}
+	if err := m.apply(c.handle); err != nil {
+		c.Close()
+		return nil, err
+	}
 	return c, nil
 }
 

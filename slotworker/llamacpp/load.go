@@ -16,8 +16,10 @@ func (e *Engine) Load(req slotworker.LoadRequest) (slotworker.Model, error) {
 	switch {
 	case (req.Path == "") == (len(req.Bytes) == 0):
 		return nil, shared.Errorf(shared.KindInvalid, "a model is loaded from either a path or a buffer")
-	case strings.IndexByte(req.Path, 0) >= 0:
+	case strings.IndexByte(req.Path+strings.Join(req.MoreParts, ""), 0) >= 0:
 		return nil, shared.Errorf(shared.KindInvalid, "the model's path has a zero byte in it")
+	case len(req.MoreParts) > 0 && req.Path == "":
+		return nil, shared.Errorf(shared.KindInvalid, "parts of a model are loaded from paths only")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -35,6 +37,10 @@ func (e *Engine) Load(req slotworker.LoadRequest) (slotworker.Model, error) {
 	said := e.log.during(func() {
 		if req.Path != "" {
 			params.LoadMode = llama.LoadModeMmap
+			if len(req.MoreParts) > 0 {
+				m.handle, err = llama.ModelLoadFromSplits(append([]string{req.Path}, req.MoreParts...), params)
+				return
+			}
 			m.handle, err = llama.ModelLoadFromFile(req.Path, params)
 			return
 		}
@@ -44,6 +50,9 @@ func (e *Engine) Load(req slotworker.LoadRequest) (slotworker.Model, error) {
 	})
 	if err = l.failure(m.handle, err, said); err == nil {
 		err = m.read(said)
+	}
+	if err == nil {
+		err = m.adapt(req.Adapters)
 	}
 	if err != nil {
 		m.Close()

@@ -104,7 +104,9 @@ func (l logged) buffers(wanted func(kind string) bool) int64 {
 	size := regexp.MustCompile(`(\S+)\s+(\S+) buffer size =\s+([0-9.]+) MiB`)
 	var sum float64
 	for _, m := range size.FindAllStringSubmatch(l.text, -1) {
-		if !wanted(m[2]) || strings.HasSuffix(m[1], "_Mapped") {
+		// Weights that are read in place take none; what an adapter has of that kind
+		// is allocated all the same.
+		if !wanted(m[2]) || m[2] == "model" && strings.HasSuffix(m[1], "_Mapped") {
 			continue
 		}
 		if mib, err := strconv.ParseFloat(m[3], 64); err == nil {

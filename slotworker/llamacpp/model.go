@@ -24,6 +24,9 @@ type Model struct {
 	bos    int32
 	eos    int32
 	pieces pieces
+	// adapters belong to the model and are freed with it.
+	adapters []llama.AdapterLora
+	scales   []float32
 
 	// Close waits for calls that use the library's memory and stops later ones.
 	mu     sync.RWMutex

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -111,8 +112,14 @@ func describe(err error) (int, errorBody) {
 		SlotID: e.SlotID, LogTail: e.LogTail,
 	}}
 	for _, c := range e.Candidates {
+		id := modelID(c.Model, c.Identity)
+		if slices.ContainsFunc(e.Candidates, func(o shared.Candidate) bool {
+			return o.Identity != c.Identity && modelID(o.Model, o.Identity) == id
+		}) {
+			id = c.SlotID // an adapter tells them apart, and that has no name
+		}
 		body.Error.Candidates = append(body.Error.Candidates, candidateJSON{
-			ID: modelID(c.Model, c.Identity), SlotID: c.SlotID, Identity: toIdentityJSON(c.Identity),
+			ID: id, SlotID: c.SlotID, Identity: toIdentityJSON(c.Identity),
 		})
 	}
 	return status, body

@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"cmp"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -17,6 +19,22 @@ type modelJSON struct {
 	Identity      identityJSON `json:"identity"`
 	Status        string       `json:"status"`
 	ContextTokens int          `json:"context_tokens"`
+	// Adapters are those of the slots, without the paths of their files.
+	Adapters []adapterJSON `json:"adapters,omitempty"`
+}
+
+type adapterJSON struct {
+	Name     string  `json:"name"` // of the file
+	Revision string  `json:"revision"`
+	Scale    float32 `json:"scale"`
+}
+
+func toAdaptersJSON(list []shared.AdapterInfo) []adapterJSON {
+	var out []adapterJSON
+	for _, a := range list {
+		out = append(out, adapterJSON{Name: filepath.Base(a.Path), Revision: a.Revision, Scale: a.Scale})
+	}
+	return out
 }
 
 type modelList struct {
@@ -39,6 +57,7 @@ func routable(list shared.SlotList) []modelJSON {
 		models = append(models, modelJSON{
 			ID: id, Object: "model", OwnedBy: "firstframe", SlotIDs: []string{s.SlotID},
 			Identity: toIdentityJSON(s.Identity), Status: string(s.Status), ContextTokens: s.ContextTokens,
+			Adapters: toAdaptersJSON(s.Adapters),
 		})
 	}
 	meant := map[string]shared.Identity{}
@@ -59,6 +78,10 @@ func routable(list shared.SlotList) []modelJSON {
 			if !ambiguous[id] {
 				add(id, s)
 			}
+		}
+		// What only an adapter tells apart has no name but the slot's.
+		if id := cmp.Or(s.ReplicaOf, s.SlotID); ambiguous[modelID(s.Model, s.Identity)] && !ambiguous[id] {
+			add(id, s)
 		}
 		for alias, slot := range list.Aliases {
 			if slot == s.SlotID {

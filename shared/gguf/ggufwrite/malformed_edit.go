@@ -78,7 +78,7 @@ func wrongMetadata() []edit {
 		{name: "unknown architecture", want: `the architecture "nonsense" is unknown`, edit: rename("nonsense")},
 		{name: "an encoder", want: "does not continue text", edit: rename("bert")},
 		{name: "an adapter", want: `the file holds "adapter"`, edit: set(Str("general.type", "adapter"))},
-		{name: "one of several parts", want: "split GGUF files are not supported", edit: set(U16("split.count", 3))},
+		{name: "one of several parts", want: "missing in a split model", edit: set(U16("split.count", 3))},
 		{name: "alignment of zero", want: "the alignment 0", edit: set(U32("general.alignment", 0))},
 		{name: "alignment of 48", want: "the alignment 48", edit: set(U32("general.alignment", 48))},
 		{name: "alignment of a gigabyte", want: "the alignment 1073741824", edit: set(U32("general.alignment", 1<<30))},

@@ -2,6 +2,12 @@
 // need a model of a certain size but not its answers:
 //
 //	go run ./shared/gguf/ggufwrite/modelgen -bytes 300MB -o model.gguf
+//
+// With -adapter-for it writes a LoRA adapter with random factors instead:
+//
+//	go run ./shared/gguf/ggufwrite/modelgen -adapter-for model.gguf -rank 8 -o adapter.gguf
+//
+// and with -parts 3 a split model, model-00001-of-00003.gguf and so on.
 package main
 
 import (
@@ -28,6 +34,10 @@ func run() error {
 		size      = flag.String("bytes", "", "wanted size of the weights, such as 300MB or 1GiB")
 		out       = flag.String("o", "", "file to write")
 		tokenizer = flag.String("tokenizer", "testdata/models/storyteller-f16.gguf", "model whose tokenizer is copied")
+		base      = flag.String("adapter-for", "", "write an adapter for this model")
+		parts     = flag.Int("parts", 1, "files that the model is split into")
+		rank      = flag.Int("rank", 0, "rank of the adapter (0: 4)")
+		alpha     = flag.Float64("alpha", 0, "strength of the adapter (0: its rank)")
 		kind      = flag.String("kind", string(ggufwrite.Llama), "llama, window or recurrent")
 	)
 	flag.IntVar(&m.Layers, "layers", 0, "number of layers (0: to fit)")
@@ -43,6 +53,17 @@ func run() error {
 		flag.Usage()
 		return fmt.Errorf("-o is needed, and nothing but flags")
 	}
+	if *base != "" {
+		header, err := gguf.ReadFile(*base)
+		if err != nil {
+			return err
+		}
+		adapter, err := ggufwrite.Adapter{Base: header, Rank: *rank, Alpha: float32(*alpha), Seed: m.Seed}.Build()
+		if err != nil {
+			return err
+		}
+		return write(adapter, *out)
+	}
 	m.Kind = ggufwrite.Kind(*kind)
 	if *size != "" {
 		n, err := parseSize(*size)
@@ -56,15 +77,24 @@ func run() error {
 		return err
 	}
 	m.Tokenizer = ggufwrite.CopyKeys(header, "tokenizer.")
-	return write(m, *out)
-}
-
-// write makes the file under its final name only once it is whole.
-func write(m ggufwrite.Model, path string) (err error) {
 	model, err := m.Build()
 	if err != nil {
 		return err
 	}
+	if *parts <= 1 {
+		return write(model, *out)
+	}
+	prefix := strings.TrimSuffix(*out, ".gguf")
+	for i, part := range model.Split(*parts, false) {
+		if err := write(part, ggufwrite.PartName(prefix, i, *parts)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write makes the file under its final name only once it is whole.
+func write(model *ggufwrite.File, path string) (err error) {
 	part := path + ".part"
 	file, err := os.Create(part)
 	if err != nil {
