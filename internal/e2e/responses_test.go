@@ -72,7 +72,7 @@ func (c *openAI) responseText(t *testing.T) {
 		t.Errorf("%s", whole.RawJSON())
 	}
 	kinds, last := c.stream(t, ask)
-	if last.OutputText() != whole.OutputText() || last.Usage.OutputTokens != 24 || kinds[0] != "response.created" ||
+	if !strings.Contains(last.OutputText(), "fox") || last.Usage.OutputTokens != 24 || kinds[0] != "response.created" ||
 		kinds[len(kinds)-1] != "response.incomplete" || !strings.Contains(strings.Join(kinds, " "), "response.output_text.delta response.output_text.delta") {
 		t.Errorf("%q by %v", last.OutputText(), kinds)
 	}
@@ -129,7 +129,7 @@ func (c *openAI) responseTools(t *testing.T) {
 		t.Errorf("%s: %v", whole.RawJSON(), err)
 	}
 	kinds, last := c.stream(t, ask)
-	if len(last.Output) != 1 || last.Output[0].AsFunctionCall().Arguments != call.Arguments ||
+	if len(last.Output) != 1 || schematest.Validate(schema, last.Output[0].AsFunctionCall().Arguments) != nil ||
 		!strings.Contains(strings.Join(kinds, " "), "response.function_call_arguments.done response.output_item.done response.completed") {
 		t.Errorf("streamed %s by %v", last.RawJSON(), kinds)
 	}
