@@ -20,7 +20,7 @@ import (
 
 // patience bounds every wait for something that is sure to come; it is no
 // measure of speed.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 var program struct {
 	path  string // of the built binary
