@@ -185,6 +185,22 @@ func TestMatchWithoutAPI(t *testing.T) {
 	}
 }
 
+// A switch in which our slot stays where it is measures no switch.
+func TestMatchWithoutEviction(t *testing.T) {
+	ours, a := recognised(t, Firstframe)
+	_, b := recognised(t, LlamaRouter)
+	ours.stays = "resident"
+	prompts, err := NewPrompts(t.Context(), 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Match{Ours: a, Theirs: b, OurOther: "tale-q8", TheirOther: "tale-q8", Prompts: prompts, Pairs: 1, MaxTokens: 2, ContextTokens: 2048, Cases: []string{MatchBack}, Step: func() {}}
+	list, err := m.Run(t.Context())
+	if err != nil || len(list) != 1 || !strings.Contains(list[0].NotComparable, "not evicted") {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 func TestNotComparable(t *testing.T) {
 	ours := PeerInfo{Engine: "llama.cpp 0.5.0", CPUVariant: "zen4", Threads: "1"}
 	if got := NotComparable(ours, ours); len(got) != 0 {
