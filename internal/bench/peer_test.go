@@ -114,7 +114,7 @@ func TestMatch(t *testing.T) {
 	steps := 0
 	m := Match{
 		Ours: a, Theirs: b, OurOther: "tale-q8", TheirOther: "tale-q8", Prompts: prompts,
-		Pairs: 3, WarmUp: 1, MaxTokens: 2, ContextTokens: 2048, Cases: MatchCases(), Step: func() { steps++ },
+		Pairs: 2, WarmUp: 0, MaxTokens: 2, ContextTokens: 2048, Cases: MatchCases(), Step: func() { steps++ },
 	}
 	list, err := m.Run(t.Context())
 	if err != nil {
@@ -132,9 +132,9 @@ func TestMatch(t *testing.T) {
 		}
 	}
 	for _, name := range MatchCases() {
-		want += StepsOf(name, 3)
-		if seen[name] != StepsOf(name, 3) {
-			t.Errorf("%s has %d pairs instead of %d", name, seen[name], StepsOf(name, 3))
+		want += StepsOf(name, 2)
+		if seen[name] != StepsOf(name, 2) {
+			t.Errorf("%s has %d pairs instead of %d", name, seen[name], StepsOf(name, 2))
 		}
 	}
 	if steps != want {
