@@ -27,7 +27,6 @@ type benchOptions struct {
 	asJSON                     bool
 	seed                       uint64
 	threads, parallel, context int
-	pagesHost, pagesDisk       int64
 	match                      matchOptions
 }
 

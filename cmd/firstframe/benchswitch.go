@@ -69,7 +69,7 @@ func (b *bencher) switches(ctx context.Context, state string) error {
 }
 
 // roomForOne is a budget in which the device buffers of each slot fit alone, and
-// not those of both. Host buffers are kept.
+// not those of both as estimated. Host buffers are kept.
 func roomForOne(a, b shared.SlotSpec) (map[string]int64, error) {
 	var needs [2]int64
 	for i, spec := range []shared.SlotSpec{a, b} {
@@ -81,5 +81,5 @@ func roomForOne(a, b shared.SlotSpec) (map[string]int64, error) {
 			return nil, fmt.Errorf("cannot tell what a slot of %s needs", spec.Model)
 		}
 	}
-	return map[string]int64{a.Device: max(needs[0], needs[1]) + min(needs[0], needs[1])/2}, nil
+	return map[string]int64{a.Device: max(needs[0], needs[1])}, nil
 }

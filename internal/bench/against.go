@@ -60,7 +60,10 @@ const (
 	branchTokens = 16
 )
 
-var errNoOther = errors.New("no second model was given")
+var (
+	errNoOther = errors.New("no second model was given")
+	errBothFit = errors.New("our slot was not evicted: both models fit into its memory budget")
+)
 
 // dear reports whether a pair of a case takes long, so that fewer do.
 func dear(name string) bool {
@@ -113,7 +116,7 @@ func (m *Match) Run(ctx context.Context) ([]Comparison, error) {
 		m.pairs = map[string][]Pair{}
 		err := m.one(ctx, name, steps[name])
 		switch {
-		case errors.Is(err, ErrNoAPI), errors.Is(err, errNoOther):
+		case errors.Is(err, ErrNoAPI), errors.Is(err, errNoOther), errors.Is(err, errBothFit):
 			all = append(all, Comparison{Peer: m.Theirs.Base, Case: name, Measure: FirstChunk, NotComparable: err.Error()})
 		case err != nil:
 			return all, fmt.Errorf("%s: %w", name, err)
@@ -248,7 +251,16 @@ func (m *Match) exchange(ctx context.Context, known bool) error {
 		if p == m.Ours {
 			other.Model = m.OurOther
 		}
-		_, err := other.Ask(ctx, Question{Text: m.Prompts.Text(number+1, hitTokens), MaxTokens: 1})
+		if _, err := other.Ask(ctx, Question{Text: m.Prompts.Text(number+1, hitTokens), MaxTokens: 1}); err != nil {
+			return err
+		}
+		if p != m.Ours {
+			return nil
+		}
+		stayed, err := p.ready(ctx)
+		if err == nil && stayed {
+			err = errBothFit
+		}
 		return err
 	})
 }

@@ -16,6 +16,8 @@ type fakePeer struct {
 	kind Kind
 	// answer replaces the usual stream of a chat.
 	answer http.HandlerFunc
+	// stays is the status of a model that was not evicted.
+	stays string
 
 	mu     sync.Mutex
 	asked  []string
@@ -77,6 +79,7 @@ func (f *fakePeer) models(w http.ResponseWriter) {
 	switch f.kind {
 	case Firstframe:
 		m["owned_by"], m["slot_ids"] = "firstframe", []string{"story"}
+		m["status"] = f.stays
 	case LlamaRouter:
 		m["status"] = map[string]string{"value": map[bool]string{true: "loaded", false: "unloaded"}[f.loaded]}
 	}

@@ -114,7 +114,7 @@ func TestMatch(t *testing.T) {
 	steps := 0
 	m := Match{
 		Ours: a, Theirs: b, OurOther: "tale-q8", TheirOther: "tale-q8", Prompts: prompts,
-		Pairs: 3, WarmUp: 1, MaxTokens: 2, ContextTokens: 2048, Cases: MatchCases(), Step: func() { steps++ },
+		Pairs: 2, WarmUp: 0, MaxTokens: 2, ContextTokens: 2048, Cases: MatchCases(), Step: func() { steps++ },
 	}
 	list, err := m.Run(t.Context())
 	if err != nil {
@@ -132,9 +132,9 @@ func TestMatch(t *testing.T) {
 		}
 	}
 	for _, name := range MatchCases() {
-		want += StepsOf(name, 3)
-		if seen[name] != StepsOf(name, 3) {
-			t.Errorf("%s has %d pairs instead of %d", name, seen[name], StepsOf(name, 3))
+		want += StepsOf(name, 2)
+		if seen[name] != StepsOf(name, 2) {
+			t.Errorf("%s has %d pairs instead of %d", name, seen[name], StepsOf(name, 2))
 		}
 	}
 	if steps != want {
@@ -182,6 +182,22 @@ func TestMatchWithoutAPI(t *testing.T) {
 	}
 	if _, err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "resident_page_hit: cannot ask "+f.URL+": 500 Internal Server Error: out of memory") {
 		t.Errorf("a server that fails: %v", err)
+	}
+}
+
+// A switch in which our slot stays where it is measures no switch.
+func TestMatchWithoutEviction(t *testing.T) {
+	ours, a := recognised(t, Firstframe)
+	_, b := recognised(t, LlamaRouter)
+	ours.stays = "resident"
+	prompts, err := NewPrompts(t.Context(), 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Match{Ours: a, Theirs: b, OurOther: "tale-q8", TheirOther: "tale-q8", Prompts: prompts, Pairs: 1, MaxTokens: 2, ContextTokens: 2048, Cases: []string{MatchBack}, Step: func() {}}
+	list, err := m.Run(t.Context())
+	if err != nil || len(list) != 1 || !strings.Contains(list[0].NotComparable, "not evicted") {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
 

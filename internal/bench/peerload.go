@@ -121,6 +121,25 @@ func (p *Peer) routerState(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%s has no model %s any more", p.Base, p.Model)
 }
 
+// ready reports whether the model of a firstframe is prepared.
+func (p *Peer) ready(ctx context.Context) (bool, error) {
+	var list struct {
+		Data []struct {
+			ID     string `json:"id"`
+			Status string `json:"status"`
+		} `json:"data"`
+	}
+	if _, err := p.get(ctx, "/v1/models", &list); err != nil {
+		return false, err
+	}
+	for _, m := range list.Data {
+		if m.ID == p.Model {
+			return m.Status == "resident" || m.Status == "active", nil
+		}
+	}
+	return false, fmt.Errorf("%s has no model %s any more", p.Base, p.Model)
+}
+
 // slot does something to the slot that serves the model of a firstframe.
 func (p *Peer) slot(ctx context.Context, action string) error {
 	var list struct {

@@ -56,12 +56,13 @@ type bars struct {
 }
 
 func (b bars) draw() (string, error) {
-	opt := charts.NewBarChartOptionWithData(upsideDown(b.values))
+	opt := charts.NewBarChartOptionWithData(upsideDown(b.visible()))
 	opt.Horizontal = true
 	opt.StackSeries = charts.Ptr(b.stacked)
 	opt.CategoryAxis.Labels = slices.Clone(b.rows)
 	slices.Reverse(opt.CategoryAxis.Labels)
 	opt.ValueAxis[0].Min = charts.Ptr(0.0)
+	opt.ValueAxis[0].Max = charts.Ptr(b.longest())
 	opt.ValueAxis[0].RangeValuePaddingScale = charts.Ptr(0.0)
 	opt.ValueAxis[0].Title = b.unit
 	opt.ValueFormatter = short
@@ -77,6 +78,40 @@ func (b bars) draw() (string, error) {
 		return "", err
 	}
 	return finish(p)
+}
+
+// longest is where the axis ends, with room for a label.
+func (b bars) longest() float64 {
+	most := 0.0
+	for row := range b.rows {
+		sum := 0.0
+		for _, v := range b.values {
+			if b.stacked {
+				sum += v[row]
+			} else {
+				sum = max(sum, v[row])
+			}
+		}
+		most = max(most, sum)
+	}
+	const room = 1.08
+	return max(most*room, 1e-6) // an axis of no length cannot be drawn
+}
+
+// visible has nothing for what is shorter than half a pixel. The library would
+// begin a stacked axis below zero to make room for it.
+func (b bars) visible() [][]float64 {
+	least := b.longest() / (2 * width)
+	out := make([][]float64, len(b.values))
+	for i, values := range b.values {
+		for _, v := range values {
+			if b.stacked && v < least {
+				v = 0
+			}
+			out[i] = append(out[i], v)
+		}
+	}
+	return out
 }
 
 func boolInt(b bool) int {
