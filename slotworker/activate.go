@@ -99,7 +99,11 @@ func (w *Worker) build(ctx context.Context, host *hostBuffer, expected shared.Id
 		return nil, res, err
 	}
 	r := &resident{spec: host.proof.spec, identity: identity, model: model}
-	if r.scheduler, err = w.start(host, model); err != nil {
+	canary, err := w.canaryOf(model, r.spec, identity)
+	if err == nil {
+		r.scheduler, err = w.start(host, model, canary)
+	}
+	if err != nil {
 		model.Close()
 		return nil, res, err
 	}
@@ -107,7 +111,7 @@ func (w *Worker) build(ctx context.Context, host *hostBuffer, expected shared.Id
 	res.Warmup = r.scheduler.warmed
 	res.Transfer = time.Since(begin) - res.Warmup
 	begin = time.Now()
-	if res.CanaryTokens, err = w.canary(ctx, r); err == nil {
+	if res.CanaryTokens, err = w.prove(ctx, r, canary); err == nil {
 		// What was proved must still be true now that the engine has read it.
 		err = host.unchanged()
 	}
@@ -145,12 +149,8 @@ func (w *Worker) load(ctx context.Context, host *hostBuffer) (Model, error) {
 }
 
 // start makes the context with its scheduler.
-func (w *Worker) start(host *hostBuffer, model Model) (*scheduler, error) {
+func (w *Worker) start(host *hostBuffer, model Model, c canary) (*scheduler, error) {
 	spec := host.proof.spec
-	warmup, err := canaryPrompt(model)
-	if err != nil {
-		return nil, err
-	}
 	s, err := startScheduler(schedulerConfig{
 		model: model,
 		context: ContextConfig{
@@ -164,7 +164,8 @@ func (w *Worker) start(host *hostBuffer, model Model) (*scheduler, error) {
 		queue:    spec.Queue,
 		pages:    w.pages(host),
 		kept:     &w.kept,
-		warmup:   warmup,
+		sample:   c.Prompt,
+		cold:     c.passed == nil,
 		progress: &w.progress,
 		logger:   w.cfg.Logger,
 	})

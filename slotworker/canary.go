@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,11 +21,12 @@ import (
 const (
 	canaryText   = "Once upon a time there was"
 	canaryLength = 16
-	// canaryAgain is how many of the tokens are computed when the same process
-	// brings the model back: its library and host buffer have passed already, and
-	// what is new are the device buffers, all of which each token reads.
-	canaryAgain = 4
 )
+
+// canaryNear is how far apart the first token's log probability may be when the
+// same process computes it twice. It does so in the same way, to the bit; the room
+// is for engines that share work between threads.
+const canaryNear = 1e-3
 
 // canaryReference is the file format of a kept canary.
 type canaryReference struct {
@@ -47,44 +49,72 @@ func canaryPrompt(m Model) ([]int32, error) {
 	return prompt, nil
 }
 
-// canary runs the canary and compares it with the kept reference, or keeps it
-// as the reference when there is none.
-func (w *Worker) canary(ctx context.Context, r *resident) ([]int32, error) {
-	prompt, err := canaryPrompt(r.model)
+// canary is a slot's canary on its way to be compared.
+type canary struct {
+	canaryReference
+	path string // of the reference
+	// passed is the first token's log probability, when this process has run the
+	// canary whole before. Its library and host buffer have passed then, and what
+	// is new are the device buffers, all of which a single token reads.
+	passed *float32
+}
+
+// canaryOf makes the canary of a slot.
+func (w *Worker) canaryOf(m Model, spec shared.SlotSpec, identity shared.Identity) (canary, error) {
+	prompt, err := canaryPrompt(m)
 	if err != nil {
-		return nil, err
+		return canary{}, err
 	}
 	// A slot with a tiny context has a shorter canary.
-	if most := r.spec.ContextTokens - 1; len(prompt) > most {
+	if most := spec.ContextTokens - 1; len(prompt) > most {
 		prompt = prompt[:most]
 	}
 	info := w.engine.Info()
-	now := canaryReference{Identity: r.identity, Engine: info.Version, CPUVariant: info.CPUVariant, Prompt: prompt}
-	path := filepath.Join(w.cfg.StateDir, "canary", now.fileName())
-	before, err := readCanary(path)
+	c := canary{canaryReference: canaryReference{Identity: identity, Engine: info.Version, CPUVariant: info.CPUVariant, Prompt: prompt}}
+	c.path = filepath.Join(w.cfg.StateDir, "canary", c.fileName())
+	if p, ok := w.passed[c.path]; ok {
+		c.passed = &p
+	}
+	return c, nil
+}
+
+// prove runs the canary and compares it with the kept reference, or keeps it as
+// the reference when there is none.
+func (w *Worker) prove(ctx context.Context, r *resident, c canary) ([]int32, error) {
+	before, err := readCanary(c.path)
 	first := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !first {
 		return nil, shared.Errorf(shared.KindEngine, "the canary's reference cannot be read (delete the file to make a new one): %w", err)
 	}
 	length := canaryLength
-	if !first && w.passed[path] {
-		length = canaryAgain
+	if !first && c.passed != nil {
+		length = 1
 	}
-	if now.Tokens, err = r.greedy(ctx, prompt, length); err != nil {
+	ran, err := r.greedy(ctx, c.Prompt, length)
+	if err != nil {
 		return nil, fmt.Errorf("cannot run the canary: %w", err)
 	}
-	if first {
-		err = writeCanary(path, now)
-	} else if before.Identity != now.Identity || !slices.Equal(before.Prompt, now.Prompt) ||
-		len(before.Tokens) != canaryLength || !slices.Equal(before.Tokens[:length], now.Tokens) {
+	if len(ran) != length {
+		return nil, shared.Errorf(shared.KindEngine, "the canary gave %d tokens instead of %d", len(ran), length)
+	}
+	for _, t := range ran {
+		c.Tokens = append(c.Tokens, t.Token)
+	}
+	switch {
+	case first:
+		err = writeCanary(c.path, c.canaryReference)
+	case before.Identity != c.Identity || !slices.Equal(before.Prompt, c.Prompt) ||
+		len(before.Tokens) != canaryLength || !slices.Equal(before.Tokens[:length], c.Tokens):
 		// Of kind identity, since trying again would only do the same.
-		err = shared.Errorf(shared.KindIdentity, "the canary gave tokens %v, but %v when the slot was first activated (reference %s)", now.Tokens, before.Tokens, path)
+		err = shared.Errorf(shared.KindIdentity, "the canary gave tokens %v, but %v when the slot was first activated (reference %s)", c.Tokens, before.Tokens, c.path)
+	case c.passed != nil && !(math.Abs(float64(ran[0].Logprob-*c.passed)) <= canaryNear): // also for what is no number
+		err = shared.Errorf(shared.KindIdentity, "the canary's first token has log probability %v, but had %v before the slot was evicted", ran[0].Logprob, *c.passed)
 	}
 	if err != nil {
 		return nil, err
 	}
-	w.passed[path] = true
-	return now.Tokens, nil
+	w.passed[c.path] = ran[0].Logprob
+	return c.Tokens, nil
 }
 
 // fileName covers all that the tokens depend on; how the weights came into

@@ -163,15 +163,15 @@ func (r *resident) awaitParsed(q *request, parser *answerParser, emit func(share
 }
 
 // greedy gives the n most likely tokens after a prompt, ends of text included.
-func (r *resident) greedy(ctx context.Context, prompt []int32, n int) ([]int32, error) {
+func (r *resident) greedy(ctx context.Context, prompt []int32, n int) ([]shared.TokenLogprob, error) {
 	sampler, err := r.model.NewSampler(shared.Sampling{}, prompt)
 	if err != nil {
 		return nil, err
 	}
-	q := &request{ctx: ctx, prompt: prompt, sampler: sampler, maxTokens: n, ignoreEOS: true, box: newMailbox()}
-	var tokens []int32
+	q := &request{ctx: ctx, prompt: prompt, sampler: sampler, maxTokens: n, ignoreEOS: true, logprobs: true, box: newMailbox()}
+	var tokens []shared.TokenLogprob
 	_, err = r.await(q, func(c shared.Chunk) error {
-		tokens = append(tokens, c.Tokens...)
+		tokens = append(tokens, c.Logprobs...)
 		return nil
 	})
 	return tokens, err

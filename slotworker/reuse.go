@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/firstframe/firstframe/shared"
 	"github.com/firstframe/firstframe/slotworker/pages"
@@ -69,7 +70,7 @@ func (s *scheduler) openPages() error {
 
 // probe runs the proof on the first two sequences, or on the only one.
 func (s *scheduler) probe() pages.Probe {
-	token := func(i int) int32 { return s.cfg.warmup[i%len(s.cfg.warmup)] }
+	token := func(i int) int32 { return s.cfg.sample[i%len(s.cfg.sample)] }
 	return pages.Probe{
 		IO:   s.engine,
 		From: 0,
@@ -112,12 +113,34 @@ func (s *scheduler) query(r *request) pages.Query {
 // queues, so that the scheduler never waits for the disk.
 func (s *scheduler) fetchPages(ctx context.Context, r *request) {
 	r.pages = s.store.NewPrompt(r.prompt)
+	if len(r.prompt) > s.cfg.pages.page {
+		s.awaitScan(ctx)
+	}
 	r.plan = s.store.Lookup(s.query(r))
 	if !r.plan.More {
 		s.dropPlan(r) // what is in memory is looked up when the request's turn comes
 		return
 	}
 	s.store.Load(ctx, r.plan) // the plan now holds what was there, or knows why it was not
+}
+
+// scanPatience bounds how long the first requests of a process wait to hear what
+// the folder of its pages holds. Pages that were used last are known first.
+const scanPatience = 500 * time.Millisecond
+
+func (s *scheduler) awaitScan(ctx context.Context) {
+	select {
+	case <-s.store.Scanned():
+		return
+	default:
+	}
+	patience := time.NewTimer(scanPatience)
+	defer patience.Stop()
+	select {
+	case <-s.store.Scanned():
+	case <-patience.C:
+	case <-ctx.Done():
+	}
 }
 
 func (s *scheduler) dropPlan(r *request) {

@@ -16,9 +16,10 @@ import (
 type schedulerConfig struct {
 	model    Model
 	context  ContextConfig
-	chunk    int // most prompt tokens in one step
-	queue    int // most requests that wait for a sequence
-	warmup   []int32
+	chunk    int     // most prompt tokens in one step
+	queue    int     // most requests that wait for a sequence
+	sample   []int32 // tokens to try the engine with
+	cold     bool    // nothing else warms it up before the first request
 	pages    pagesConfig
 	kept     *keptPages     // where the store of the pages is kept
 	progress *atomic.Uint64 // grows with each engine step
@@ -63,7 +64,7 @@ type scheduler struct {
 	blob      []byte // one state on its way in or out
 }
 
-// startScheduler makes the context and warms it up. The model must outlive the scheduler.
+// startScheduler makes the context and warms it up when it is cold. The model must outlive the scheduler.
 func startScheduler(cfg schedulerConfig) (*scheduler, error) {
 	limit := cfg.context.Sequences + cfg.queue
 	s := &scheduler{
@@ -151,9 +152,11 @@ func (s *scheduler) run(started chan<- error) {
 	s.engine = engine
 	s.deviceBytes = engine.DeviceBytes()
 	begin := time.Now()
-	if err := s.warmUp(); err != nil {
-		started <- err
-		return
+	if s.cfg.cold {
+		if err := s.warmUp(); err != nil {
+			started <- err
+			return
+		}
 	}
 	if err := s.openPages(); err != nil {
 		started <- err
@@ -180,14 +183,14 @@ func (s *scheduler) warmUp() error {
 	n := min(warmRows, s.cfg.chunk, s.cfg.context.TokensPerSequence-1)
 	rows := make([]Row, n)
 	for i := range rows {
-		rows[i] = Row{Token: s.cfg.warmup[i%len(s.cfg.warmup)], Pos: int32(i)}
+		rows[i] = Row{Token: s.cfg.sample[i%len(s.cfg.sample)], Pos: int32(i)}
 	}
 	rows[n-1].Logits = true
 	if err := s.engine.Decode(rows); err != nil {
 		return shared.Errorf(shared.KindEngine, "the warm-up's prefill failed: %w", err)
 	}
 	s.cfg.progress.Add(1)
-	if err := s.engine.Decode([]Row{{Token: s.cfg.warmup[0], Pos: int32(n), Logits: true}}); err != nil {
+	if err := s.engine.Decode([]Row{{Token: s.cfg.sample[0], Pos: int32(n), Logits: true}}); err != nil {
 		return shared.Errorf(shared.KindEngine, "the warm-up's decode failed: %w", err)
 	}
 	s.cfg.progress.Add(1)

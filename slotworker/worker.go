@@ -61,8 +61,8 @@ type Worker struct {
 	// engine, checked and kept belong to the one prefetch, activation or
 	// eviction that the owner has let in.
 	engine  Engine
-	checked map[string]bool // model revisions whose weights were looked through
-	passed  map[string]bool // canaries that this process has run whole, by their files
+	checked map[string]bool    // model revisions whose weights were looked through
+	passed  map[string]float32 // canaries that this process has run whole, by their files
 	kept    keptPages
 
 	// Preparations end when the worker drains, requests at the drain's deadline.
@@ -92,7 +92,7 @@ func New(cfg Config) (*Worker, error) {
 	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the worker's state directory: %w", err)
 	}
-	w := &Worker{cfg: cfg, owner: newOwner(), checked: map[string]bool{}, passed: map[string]bool{}}
+	w := &Worker{cfg: cfg, owner: newOwner(), checked: map[string]bool{}, passed: map[string]float32{}}
 	w.preparing, w.endPreparing = context.WithCancelCause(context.Background())
 	w.generating, w.endGenerating = context.WithCancelCause(context.Background())
 	return w, nil

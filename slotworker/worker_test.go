@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -375,7 +377,17 @@ func TestCanaryIsKeptAndCompared(t *testing.T) {
 	s.engine.model.answer = func([]int32) int32 { return 'x' }
 	refused("other tokens", shared.KindIdentity)
 	s.engine.model.answer = nil
-	kept.Tokens[3]++
+	passed := maps.Clone(s.passed)
+	for path := range s.passed {
+		s.passed[path] += 2 * canaryNear
+	}
+	refused("the same token for other reasons", shared.KindIdentity)
+	for path := range s.passed {
+		s.passed[path] = float32(math.NaN())
+	}
+	refused("no number", shared.KindIdentity)
+	s.Worker.passed = passed
+	kept.Tokens[0]++
 	if err := writeCanary(files[0], kept); err != nil {
 		t.Fatal(err)
 	}
