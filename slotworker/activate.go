@@ -42,9 +42,13 @@ type resident struct {
 }
 
 func (r *resident) close() {
+	r.closeContexts()
+	r.model.Close()
+}
+
+func (r *resident) closeContexts() {
 	r.embedder.close()
 	r.scheduler.close()
-	r.model.Close()
 }
 
 // Activate builds the device buffers from the host buffer, proves that they are
@@ -130,8 +134,16 @@ func (w *Worker) build(ctx context.Context, host *hostBuffer, expected shared.Id
 	return r, res, nil
 }
 
-// load builds the weights and compares the engine's idea of the model with the header.
+// load builds the weights and compares the engine's idea of the model with the
+// header. What an eviction left of them is taken as it is, unless it lacks adapters.
 func (w *Worker) load(ctx context.Context, host *hostBuffer) (Model, error) {
+	if kept := host.model; kept != nil {
+		host.model = nil
+		if len(host.adapters) == 0 {
+			return kept, nil
+		}
+		kept.Close()
+	}
 	source := host.source()
 	source.Progress = func(float32) bool {
 		w.progress.Add(1)

@@ -34,6 +34,10 @@ type hostBuffer struct {
 	pinNote  string
 	proof    *proof         // set by proveHost
 	adapters []*adapterFile // of the slot that asked last
+	// model is what an eviction left of the engine's model: it maps the bytes of
+	// this buffer and has no memory of its own, so that keeping it costs nothing,
+	// while mapping anew costs a fault for each page. Nil when there is none.
+	model Model
 }
 
 // hostPart holds the bytes of one file.
@@ -63,6 +67,10 @@ func (h *hostBuffer) data() [][]byte {
 
 // release gives the memory back. The engine must not use the buffer any more.
 func (h *hostBuffer) release() error {
+	if h.model != nil {
+		h.model.Close()
+		h.model = nil
+	}
 	for _, p := range h.parts {
 		if err := p.release(); err != nil {
 			return err

@@ -245,7 +245,10 @@ func TestModelFileChangedAfterThePrefetch(t *testing.T) {
 	}
 	s.prepare()
 	// Changed while the engine reads it.
-	if _, err := s.Evict(t.Context(), false); err != nil {
+	if _, err := s.Evict(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.prefetch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.engine.loadHook = func(LoadRequest) error {

@@ -103,6 +103,16 @@ func (s *slotState) takeEvicted(dropHost bool) (*resident, *hostBuffer) {
 	return r, host
 }
 
+// keepModel leaves an evicted model with the host buffer when that stays and is
+// all the memory that the model has.
+func (s *slotState) keepModel(m Model) bool {
+	if s.host == nil || s.host.transfer != shared.TransferMmap || m.Info().OwnBytes > 0 {
+		return false
+	}
+	s.host.model = m
+	return true
+}
+
 // endEvict ends an eviction, also one that was given up with users left.
 func (s *slotState) endEvict() {
 	s.status = shared.SlotEmpty

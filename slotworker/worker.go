@@ -164,11 +164,15 @@ func (w *Worker) Evict(ctx context.Context, dropHost bool) (shared.EvictWorkerRe
 	var res shared.EvictWorkerResult
 	if r != nil {
 		res.DeviceBytesFreed = r.deviceBytes + r.embedder.bytes.Load()
-		r.close()
+		r.closeContexts()
+		var kept bool
+		if err = w.owner.ask(func(s *slotState) { kept = s.keepModel(r.model) }); !kept {
+			r.model.Close()
+		}
 	}
 	if dropHost {
 		closing, cancel := context.WithTimeout(ctx, pagesWait)
-		err = w.kept.close(closing)
+		err = errors.Join(err, w.kept.close(closing))
 		cancel()
 	}
 	if host != nil {

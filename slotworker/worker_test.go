@@ -374,7 +374,7 @@ func TestCanaryIsKeptAndCompared(t *testing.T) {
 			t.Errorf("%s: %d models and contexts are still open", name, n)
 		}
 	}
-	s.engine.model.answer = func([]int32) int32 { return 'x' }
+	s.engine.model.answer = func([]int32) int32 { return 'Q' }
 	refused("other tokens", shared.KindIdentity)
 	s.engine.model.answer = nil
 	passed := maps.Clone(s.passed)
@@ -400,6 +400,36 @@ func TestCanaryIsKeptAndCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.prepare()
+}
+
+// A mapped model without memory of its own stays with the host buffer, and goes with it.
+func TestEvictionKeepsAMappedModel(t *testing.T) {
+	for _, tt := range []struct {
+		transfer shared.Transfer
+		own      int64
+		loads    int
+	}{{shared.TransferMmap, 0, 1}, {shared.TransferMmap, 1, 2}, {shared.TransferPageable, 0, 2}} {
+		s := newSlot(t)
+		s.spec.Transfer = tt.transfer
+		s.engine.info.OwnBytes = tt.own
+		loads := 0
+		s.engine.loadHook = func(LoadRequest) error { loads++; return nil }
+		want := s.prepare().CanaryTokens
+		if _, err := s.Evict(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		again, err := s.Activate(t.Context(), shared.ActivateRequest{Expected: s.expected})
+		if err != nil || loads != tt.loads || !slices.Equal(again.CanaryTokens, want[:1]) {
+			t.Errorf("%+v: loaded %d times, canary %v of %v, %v", tt, loads, again.CanaryTokens, want, err)
+		}
+		if _, err := s.Evict(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.engine.model.open.Load(); n != 0 {
+			t.Errorf("%+v: %d models and contexts are open without a host buffer", tt, n)
+		}
+		s.end()
+	}
 }
 
 func TestAnswersAtOnceWhileLoading(t *testing.T) {
