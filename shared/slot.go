@@ -216,6 +216,8 @@ type ModelFile struct {
 	Tools    bool
 	// ModifiedUnixNS is when the file was written last, in nanoseconds since 1970.
 	ModifiedUnixNS int64
+	// Thinking says that the chat template marks that by which the model thinks.
+	Thinking bool
 }
 
 // HostDevice is the name of host memory among the budgets.
