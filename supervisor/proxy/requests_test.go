@@ -245,3 +245,17 @@ func TestTokenize(t *testing.T) {
 	}
 	c.do("POST", "/tokenize", `{"model":"none","content":"four"}`).wantError(t, 404, "model_not_found", "model")
 }
+
+func TestTimingsOfAHit(t *testing.T) {
+	diverged := 0
+	c := start(t, Config{}, &fake{generate: func(context.Context, shared.GenerateRequest, func(shared.Chunk) error) (shared.Result, error) {
+		return shared.Result{DivergedAtToken: diverged}, nil
+	}})
+	if r := c.chat(askStory); r.status != 200 || strings.Contains(r.body, "diverged_at_token") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	diverged = 3
+	if r := c.chat(askStory); !strings.Contains(r.body, `"diverged_at_token":3`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
