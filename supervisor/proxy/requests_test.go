@@ -247,15 +247,12 @@ func TestTokenize(t *testing.T) {
 }
 
 func TestTimingsOfAHit(t *testing.T) {
-	diverged := 0
-	c := start(t, Config{}, &fake{generate: func(context.Context, shared.GenerateRequest, func(shared.Chunk) error) (shared.Result, error) {
-		return shared.Result{DivergedAtToken: diverged}, nil
-	}})
-	if r := c.chat(askStory); r.status != 200 || strings.Contains(r.body, "diverged_at_token") {
-		t.Errorf("%d %s", r.status, r.body)
-	}
-	diverged = 3
-	if r := c.chat(askStory); !strings.Contains(r.body, `"diverged_at_token":3`) {
-		t.Errorf("%d %s", r.status, r.body)
+	for diverged, told := range map[int]bool{0: false, 3: true} {
+		c := start(t, Config{}, &fake{generate: func(context.Context, shared.GenerateRequest, func(shared.Chunk) error) (shared.Result, error) {
+			return shared.Result{DivergedAtToken: diverged}, nil
+		}})
+		if r := c.chat(askStory); r.status != 200 || strings.Contains(r.body, `"diverged_at_token":3`) != told || strings.Contains(r.body, "diverged_at_token") != told {
+			t.Errorf("%d %s", r.status, r.body)
+		}
 	}
 }
