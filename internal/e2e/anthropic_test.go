@@ -57,7 +57,7 @@ slot "plain" {
 
 func storyMessage(model string) anthropic.MessageNewParams {
 	return anthropic.MessageNewParams{
-		Model: anthropic.Model(model), MaxTokens: 24, Temperature: anthropic.Float(0),
+		Model: model, MaxTokens: 24, Temperature: anthropic.Float(0),
 		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("Tell me a story about a fox."))},
 	}
 }
@@ -76,7 +76,7 @@ func (c *claude) stream(t *testing.T, ask anthropic.MessageNewParams) (all anthr
 	stream := c.Messages.NewStreaming(c.ctx, ask)
 	for stream.Next() {
 		e := stream.Current()
-		kinds = append(kinds, string(e.Type))
+		kinds = append(kinds, e.Type)
 		if err := all.Accumulate(e); err != nil {
 			t.Errorf("%s: %v", e.RawJSON(), err)
 		}

@@ -63,6 +63,7 @@ func second(t *testing.T, addr, raw string) reply {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
 		if err != nil {
 			t.Fatal(err)
 		}
