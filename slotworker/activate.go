@@ -35,9 +35,9 @@ type resident struct {
 	addsBOS     bool
 	addsSpace   bool // before the first word of a text
 	deviceBytes int64
-	tools       *toolFormat      // nil when the chat template knows none
-	thinking    *thinkFormat     // nil when the chat template has no marks for thoughts
-	words       *gbnf.Vocabulary // made by the first request with a grammar
+	tools       *toolFormat        // nil when the chat template knows none
+	thinking    *shared.ThinkMarks // nil when the chat template has no marks for thoughts
+	words       *gbnf.Vocabulary   // made by the first request with a grammar
 	wordsOnce   sync.Once
 }
 

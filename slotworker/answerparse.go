@@ -66,7 +66,7 @@ func (r *resident) thinks(req shared.GenerateRequest, prompt []int32) *thinkSpli
 	if r.thinking == nil || len(req.Messages) == 0 || req.Grammar != "" || req.ToolChoice == shared.ToolRequired {
 		return nil
 	}
-	return newThinkSplitter(r.thinking, r.thinking.opened(r.tail(prompt)))
+	return newThinkSplitter(r.thinking, thinkOpened(r.thinking, r.tail(prompt)))
 }
 
 // tail is the text of a prompt's last tokens, enough for a mark and what follows it.

@@ -78,7 +78,7 @@ func (r *resident) piece(token int32) []byte {
 	mark := string(whole)
 	switch {
 	case mark == "":
-	case r.tools != nil && mark == r.tools.marker, r.thinking != nil && (mark == r.thinking.open || mark == r.thinking.close):
+	case r.tools != nil && mark == r.tools.marker, r.thinking != nil && (mark == r.thinking.Open || mark == r.thinking.Close):
 		return whole
 	}
 	return piece

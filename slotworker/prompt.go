@@ -23,7 +23,7 @@ func (r *resident) prepareText(host *hostBuffer) error {
 	}
 	r.addsSpace = len(word) > 0 && bytes.HasPrefix(r.model.Piece(word[0], false), []byte(" "))
 	r.tools = detectTools(host.proof.header.ChatTemplate())
-	r.thinking = detectThinking(host.proof.header.ChatTemplate())
+	r.thinking = shared.TemplateThinking(host.proof.header.ChatTemplate())
 	r.template = parseTemplate(host.proof.header.ChatTemplate(), templateTokens{
 		bos: string(r.specialPiece(r.model.BOS())),
 		eos: string(r.specialPiece(r.model.EOS())),

@@ -1,23 +1,14 @@
 package slotworker
 
-import "strings"
+import (
+	"strings"
 
-// thinkFormat is how a family of models marks text by which it thinks.
-type thinkFormat struct{ open, close string }
+	"github.com/firstframe/firstframe/shared"
+)
 
-// detectThinking finds the marks in a chat template, nil when it has none.
-func detectThinking(template string) *thinkFormat {
-	for _, f := range []thinkFormat{{"<think>", "</think>"}, {"[THINK]", "[/THINK]"}} {
-		if strings.Contains(template, f.close) {
-			return &f
-		}
-	}
-	return nil
-}
-
-// opened reports whether a prompt ends where the model is to think.
-func (f *thinkFormat) opened(prompt string) bool {
-	return strings.HasSuffix(strings.TrimRight(prompt, blanks), f.open)
+// thinkOpened reports whether a prompt ends where the model is to think.
+func thinkOpened(m *shared.ThinkMarks, prompt string) bool {
+	return strings.HasSuffix(strings.TrimRight(prompt, blanks), m.Open)
 }
 
 // blanks around the marks belong neither to what is thought nor to what is said.
@@ -36,15 +27,15 @@ const (
 // Only its beginning is thought. The zero value takes everything as said; a copy
 // goes on from where the original was.
 type thinkSplitter struct {
-	format *thinkFormat
-	state  thinkState
-	begun  bool   // blanks behind the opening mark are over
-	held   string // text of which it is not certain yet what it is
+	marks *shared.ThinkMarks
+	state thinkState
+	begun bool   // blanks behind the opening mark are over
+	held  string // text of which it is not certain yet what it is
 }
 
 // newThinkSplitter splits an answer; opened says that its prompt had the mark.
-func newThinkSplitter(f *thinkFormat, opened bool) *thinkSplitter {
-	s := &thinkSplitter{format: f, state: thinkBefore}
+func newThinkSplitter(m *shared.ThinkMarks, opened bool) *thinkSplitter {
+	s := &thinkSplitter{marks: m, state: thinkBefore}
 	if opened {
 		s.state = thinkInside
 	}
@@ -58,11 +49,11 @@ func (s *thinkSplitter) push(text string) (thought, said string) {
 	}
 	if s.state == thinkBefore {
 		rest := strings.TrimLeft(text, blanks)
-		behind, open := strings.CutPrefix(rest, s.format.open)
+		behind, open := strings.CutPrefix(rest, s.marks.Open)
 		switch {
 		case open:
 			s.state, text = thinkInside, behind
-		case strings.HasPrefix(s.format.open, rest):
+		case strings.HasPrefix(s.marks.Open, rest):
 			s.held = text
 			return "", ""
 		default:
@@ -90,13 +81,13 @@ func (s *thinkSplitter) inside(text string) (thought, rest string, closed bool) 
 		text = strings.TrimLeft(text, blanks)
 		s.begun = text != ""
 	}
-	if thought, rest, closed = strings.Cut(text, s.format.close); closed {
+	if thought, rest, closed = strings.Cut(text, s.marks.Close); closed {
 		s.state = thinkBehind
 		return strings.TrimRight(thought, blanks), rest, true
 	}
 	certain := len(text)
-	for n := min(len(s.format.close)-1, len(text)); n > 0; n-- {
-		if strings.HasSuffix(text, s.format.close[:n]) {
+	for n := min(len(s.marks.Close)-1, len(text)); n > 0; n-- {
+		if strings.HasSuffix(text, s.marks.Close[:n]) {
 			certain -= n
 			break
 		}

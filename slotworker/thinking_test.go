@@ -39,7 +39,7 @@ var thoughts = []struct {
 
 // split cuts a text where next says and puts together what comes out.
 func split(opened bool, text string, next func(rest int) int) (thought, said string) {
-	s := newThinkSplitter(detectThinking(thinkingTools), opened)
+	s := newThinkSplitter(shared.TemplateThinking(thinkingTools), opened)
 	for text != "" {
 		n := next(len(text))
 		t, c := s.push(text[:n])
@@ -103,7 +103,7 @@ func hear(t *testing.T, template, text string, req shared.GenerateRequest) heard
 	model := &fakeModel{}
 	b := newBench(t, model, 1, 2048, 64, 1)
 	defer b.end(t)
-	b.template, b.tools, b.thinking = parseTemplate(template, templateTokens{}), detectTools(template), detectThinking(template)
+	b.template, b.tools, b.thinking = parseTemplate(template, templateTokens{}), detectTools(template), shared.TemplateThinking(template)
 	req.Messages = []shared.Message{{Role: "user", Content: "hi"}}
 	prompt, err := b.tokens(t.Context(), req)
 	if err != nil {

@@ -105,7 +105,7 @@ func (c *chat) answer(ctx context.Context, message string) error {
 	} else {
 		req.Prompt = message // a base model continues text, and knows no roles
 	}
-	m, said, err := c.app.stream(ctx, c.frontend, req, generateFlags{})
+	m, said, err := c.app.stream(ctx, c.frontend, req, generateFlags{width: c.lines.width()})
 	text := said.Text
 	if text != "" {
 		fmt.Fprintln(c.app.out)
@@ -146,6 +146,18 @@ func newLineReader(a *app) lineReader {
 }
 
 func (r *lineReader) interactive() bool { return r.editor != nil }
+
+// width is that of the terminal, within which answers are broken; 0 when there is none.
+func (r *lineReader) width() int {
+	if !r.interactive() {
+		return 0
+	}
+	width, _, err := term.GetSize(r.fd)
+	if err != nil {
+		return 0
+	}
+	return width
+}
 
 // next is the next message; Ctrl-C and Ctrl-D at an empty line end the input.
 // The terminal is in raw mode only while a line is edited, so that Ctrl-C is a

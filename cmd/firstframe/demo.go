@@ -202,6 +202,7 @@ func demoTitle(show *bars, number int, title string) {
 }
 
 // wrapper breaks streamed text into lines at the first space near the right edge.
+// Without a width it leaves the text as it is.
 type wrapper struct {
 	out    io.Writer
 	indent string
@@ -210,6 +211,10 @@ type wrapper struct {
 }
 
 func (w *wrapper) write(text string) error {
+	if w.width == 0 {
+		_, err := io.WriteString(w.out, text)
+		return err
+	}
 	var b strings.Builder
 	for _, r := range text {
 		if w.column == 0 {

@@ -35,6 +35,7 @@ type generateFlags struct {
 	ignoreEOS     bool
 	repeatPenalty float32
 	answer        answerFlags
+	width         int // within which text is broken at spaces; 0 leaves it as it comes
 }
 
 func (a *app) generateCmd() *cobra.Command {
@@ -213,6 +214,7 @@ func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.G
 	var all, thought strings.Builder
 	var probs []shared.TokenLogprob
 	out := bufio.NewWriter(a.out)
+	say := (&wrapper{out: out, width: f.width}).write
 	wait := a.newWaiting()
 	defer wait.clear()
 	m, err := shared.GenerateAtEdge(ctx, frontend, time.Now(), req, func(c shared.Chunk) error {
@@ -244,7 +246,7 @@ func (a *app) stream(ctx context.Context, frontend shared.Frontend, req shared.G
 		if _, err := io.WriteString(a.errOut, thoughts); err != nil {
 			return err
 		}
-		if _, err := out.WriteString(c.Text); err != nil {
+		if err := say(c.Text); err != nil {
 			return err
 		}
 		return out.Flush()

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ slot "plain" {
   context { tokens = 512 }
 }
 alias "llama3.2:1b" { slot = slot.plain }
-`, toolModel(t), model(t, "storyteller-q8_0.gguf"))).proxy())
+`, toolModel(t), model(t, "storyteller-q8_0.gguf"))+thinkSlot(t)).proxy())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +59,7 @@ alias "llama3.2:1b" { slot = slot.plain }
 	t.Run("generate", c.generate)
 	t.Run("format", c.format)
 	t.Run("tools", c.tools)
+	t.Run("think", c.think)
 	t.Run("embed", c.embed)
 	t.Run("errors", c.errors)
 	t.Run("load", c.load)
@@ -83,7 +85,7 @@ func (c ollamaClient) models(t *testing.T) {
 		t.Errorf("%+v", named)
 	}
 	running, err := c.ListRunning(c.ctx)
-	if err != nil || len(running.Models) != 2 || running.Models[0].ContextLength != 512 || running.Models[0].Size == 0 {
+	if err != nil || len(running.Models) != 3 || running.Models[0].ContextLength != 512 || running.Models[0].Size == 0 {
 		t.Errorf("running: %+v, %v", running, err)
 	}
 	for name, tools := range map[string]bool{"tools": true, "storyteller:latest": false} {
@@ -217,6 +219,35 @@ func (c ollamaClient) tools(t *testing.T) {
 	}
 }
 
+// think has a model of which the template says that it thinks, and one that does not.
+func (c ollamaClient) think(t *testing.T) {
+	show, err := c.Show(c.ctx, &api.ShowRequest{Model: "thinker"})
+	if err != nil || !slices.Contains(show.Capabilities, "thinking") {
+		t.Errorf("%+v, %v", show, err)
+	}
+	req := ollamaStory("thinker")
+	req.Think = &api.ThinkValue{Value: "high"}
+	req.Messages = append(req.Messages, api.Message{Role: "assistant", Content: "A fox.", Thinking: "A fox?"}, api.Message{Role: "user", Content: "Go on."})
+	var thought string
+	pieces := 0
+	err = c.Chat(c.ctx, req, func(r api.ChatResponse) error {
+		if r.Message.Content != "" {
+			t.Errorf("said %q", r.Message.Content)
+		}
+		if r.Message.Thinking != "" {
+			thought += r.Message.Thinking
+			pieces++
+		}
+		return nil
+	})
+	if err != nil || len(thought) < 20 || pieces < 2 {
+		t.Errorf("thought %q in %d pieces, %v", thought, pieces, err)
+	}
+	req.Model = "storyteller"
+	_, _, _, _, err = c.ask(req)
+	wantStatus(t, err, http.StatusBadRequest, "does not support thinking")
+}
+
 func (c ollamaClient) embed(t *testing.T) {
 	res, err := c.Embed(c.ctx, &api.EmbedRequest{Model: "storyteller", Input: []string{"The fox is red.", "What is a slot?"}})
 	if err != nil || len(res.Embeddings) != 2 || res.PromptEvalCount == 0 || res.TotalDuration <= 0 {
@@ -269,7 +300,7 @@ func (c ollamaClient) load(t *testing.T) {
 		keep   *api.Duration
 		reason string
 		loaded int
-	}{{&api.Duration{}, "unload", 1}, {nil, "load", 2}} {
+	}{{&api.Duration{}, "unload", 2}, {nil, "load", 3}} {
 		var last api.GenerateResponse
 		err := c.Generate(c.ctx, &api.GenerateRequest{Model: "storyteller", KeepAlive: step.keep}, func(r api.GenerateResponse) error {
 			last = r

@@ -4423,6 +4423,7 @@ type ModelFile struct {
 	Template        bool                   `protobuf:"varint,6,opt,name=template,proto3" json:"template,omitempty"`
 	Tools           bool                   `protobuf:"varint,7,opt,name=tools,proto3" json:"tools,omitempty"`
 	ModifiedUnixNs  int64                  `protobuf:"varint,8,opt,name=modified_unix_ns,json=modifiedUnixNs,proto3" json:"modified_unix_ns,omitempty"`
+	Thinking        bool                   `protobuf:"varint,9,opt,name=thinking,proto3" json:"thinking,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -4511,6 +4512,13 @@ func (x *ModelFile) GetModifiedUnixNs() int64 {
 		return x.ModifiedUnixNs
 	}
 	return 0
+}
+
+func (x *ModelFile) GetThinking() bool {
+	if x != nil {
+		return x.Thinking
+	}
+	return false
 }
 
 type BudgetUse struct {
@@ -5982,7 +5990,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"deviceHeld\x12%\n" +
 	"\x0eresident_bytes\x18\x1f \x01(\x03R\rresidentBytes\x126\n" +
 	"\badapters\x18  \x03(\v2\x1a.firstframe.v1.AdapterInfoR\badapters\x12,\n" +
-	"\x04file\x18( \x01(\v2\x18.firstframe.v1.ModelFileR\x04file\"\x93\x02\n" +
+	"\x04file\x18( \x01(\v2\x18.firstframe.v1.ModelFileR\x04file\"\xaf\x02\n" +
 	"\tModelFile\x12\"\n" +
 	"\farchitecture\x18\x01 \x01(\tR\farchitecture\x12\x1e\n" +
 	"\n" +
@@ -5993,7 +6001,8 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x10embedding_length\x18\x05 \x01(\x05R\x0fembeddingLength\x12\x1a\n" +
 	"\btemplate\x18\x06 \x01(\bR\btemplate\x12\x14\n" +
 	"\x05tools\x18\a \x01(\bR\x05tools\x12(\n" +
-	"\x10modified_unix_ns\x18\b \x01(\x03R\x0emodifiedUnixNs\"M\n" +
+	"\x10modified_unix_ns\x18\b \x01(\x03R\x0emodifiedUnixNs\x12\x1a\n" +
+	"\bthinking\x18\t \x01(\bR\bthinking\"M\n" +
 	"\tBudgetUse\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x12\n" +

@@ -7,6 +7,7 @@ func (f *File) About() shared.ModelFile {
 	about := shared.ModelFile{
 		Architecture: f.Architecture(), Bytes: f.Size(), TrainedTokens: f.TrainedTokens(), EmbeddingLength: f.archInt("embedding_length"),
 		Template: f.ChatTemplate() != "", Tools: shared.TemplateTools(f.ChatTemplate()) != "",
+		Thinking: shared.TemplateThinking(f.ChatTemplate()) != nil,
 	}
 	for _, t := range f.tensors {
 		weights := int64(1)

@@ -164,9 +164,9 @@ func retryAfter(err error) time.Duration {
 // that it is for, and gives the status.
 func refuse(w http.ResponseWriter, r *http.Request, err error) int {
 	switch {
-	case forOllama(r):
+	case forOllama(r.URL.Path):
 		return writeOllamaError(w, err)
-	case forAnthropic(r):
+	case forAnthropic(r.URL.Path):
 		status, body := describe(err)
 		return writeDescribed(w, err, status, toAnthropicError(status, body.Error, nameRequest(w)))
 	}

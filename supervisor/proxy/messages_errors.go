@@ -8,8 +8,8 @@ import (
 // messagesPath is below which everything has Anthropic's form.
 const messagesPath = "/v1/messages"
 
-func forAnthropic(r *http.Request) bool {
-	return r.URL.Path == messagesPath || strings.HasPrefix(r.URL.Path, messagesPath+"/")
+func forAnthropic(path string) bool {
+	return path == messagesPath || strings.HasPrefix(path, messagesPath+"/")
 }
 
 // anthropicErrorBody is Anthropic's error object, with what this runtime knows

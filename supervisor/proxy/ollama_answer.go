@@ -14,7 +14,8 @@ type ollamaLine struct {
 	Model      string             `json:"model"`
 	CreatedAt  time.Time          `json:"created_at"`
 	Message    *ollamaMessage     `json:"message,omitzero"`  // of a chat
-	Response   *string            `json:"response,omitzero"` // else
+	Response   *string            `json:"response,omitzero"` // else, as the next
+	Thinking   string             `json:"thinking,omitempty"`
 	Logprobs   []chatTokenLogprob `json:"logprobs,omitempty"`
 	Done       bool               `json:"done"`
 	DoneReason string             `json:"done_reason,omitempty"`
@@ -54,7 +55,7 @@ func (s *Server) ollamaGenerate(w http.ResponseWriter, r *http.Request, ask olla
 	}
 	s.metrics.running.Inc()
 	defer s.metrics.running.Dec()
-	m, err := shared.GenerateAtEdge(r.Context(), ollamaFrontend{s.frontend, ask.context}, start, ask.GenerateRequest, a.deliver)
+	m, err := shared.GenerateAtEdge(r.Context(), ollamaFrontend{Frontend: s.frontend, context: ask.context, thinks: ask.thinks}, start, ask.GenerateRequest, a.deliver)
 	results := []shared.Measured{m}
 	s.record(ask.GenerateRequest, ask.stream, start, results, err)
 	return outcome{parsed: start, id: ask.RequestID, results: results, err: err, status: a.end(w, m, err)}
@@ -65,15 +66,15 @@ func (a *ollamaAnswer) deliver(c shared.Chunk) error {
 		return nil
 	}
 	if a.lines == nil {
-		a.all.text += c.Text
-		a.all.calls = append(a.all.calls, c.ToolCalls...)
-		a.all.probs = append(a.all.probs, c.Logprobs...)
+		a.all.add(c)
 		return nil
 	}
 	if c.Phases != nil {
 		a.lines.setTiming(*c.Phases)
 	}
-	return a.lines.send(a.line(piece{text: c.Text, calls: c.ToolCalls, probs: c.Logprobs}))
+	var p piece
+	p.add(c)
+	return a.lines.send(a.line(p))
 }
 
 // line is one piece in the form of its endpoint.
@@ -83,10 +84,10 @@ func (a *ollamaAnswer) line(p piece) ollamaLine {
 		l.Logprobs = probs.Content
 	}
 	if !a.ask.chat {
-		l.Response = &p.text
+		l.Response, l.Thinking = &p.text, p.reasoning
 		return l
 	}
-	l.Message = &ollamaMessage{Role: "assistant", Content: messageText(p.text)}
+	l.Message = &ollamaMessage{Role: "assistant", Content: messageText(p.text), Thinking: p.reasoning}
 	for _, c := range p.calls {
 		l.Message.ToolCalls = append(l.Message.ToolCalls, ollamaCall{
 			ID: c.ID, Function: ollamaFunction{Index: &c.Index, Name: c.Name, Arguments: jsontext.Value(c.Arguments)},

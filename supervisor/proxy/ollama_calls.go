@@ -10,20 +10,19 @@ import (
 )
 
 // ollamaFrontend is the supervisor for Ollama's clients: it looks whether the slot
-// has the context they ask for, and gives calls of tools whole, since their
+// can do what they ask for, and gives calls of tools whole, since their
 // protocol has no pieces of them. The time either takes is a part of the phases.
 type ollamaFrontend struct {
 	shared.Frontend
-	context int // 0 means whatever there is
+	context int  // 0 means whatever there is
+	thinks  bool // the model has to be one that thinks
 }
 
 // Generate implements shared.Frontend.
 func (f ollamaFrontend) Generate(ctx context.Context, req shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error) {
 	start := time.Now()
-	if f.context > 0 {
-		if err := f.checkContext(ctx, req.Requirement); err != nil {
-			return shared.Result{}, err
-		}
+	if err := f.check(ctx, req.Requirement); err != nil {
+		return shared.Result{}, err
 	}
 	joined := &callJoiner{emit: emit, routed: time.Since(start)}
 	res, err := f.Frontend.Generate(ctx, req, joined.chunk)
@@ -33,13 +32,25 @@ func (f ollamaFrontend) Generate(ctx context.Context, req shared.GenerateRequest
 	return res, joined.end()
 }
 
-// checkContext refuses what the slot cannot hold: its context is declared with it,
-// and a client that counts on more would lose what it says without a word.
-func (f ollamaFrontend) checkContext(ctx context.Context, r shared.Requirement) error {
+// check refuses what the slots cannot do.
+func (f ollamaFrontend) check(ctx context.Context, r shared.Requirement) error {
+	if f.context == 0 && !f.thinks {
+		return nil
+	}
 	slots, err := slotsOf(ctx, f.Frontend, r)
 	if err != nil {
 		return err
 	}
+	if s := slots[0]; f.thinks && s.File.Architecture != "" && !s.File.Thinking {
+		return badRequest("unsupported_parameter", "think",
+			"the model of slot %s does not support thinking: its chat template has no marks for it", s.SlotID)
+	}
+	return f.checkContext(slots)
+}
+
+// checkContext refuses what the slots cannot hold: their context is declared with
+// them, and a client that counts on more would lose what it says without a word.
+func (f ollamaFrontend) checkContext(slots []shared.SlotInfo) error {
 	most := 0
 	for _, s := range slots {
 		tokens := contextOf(s)

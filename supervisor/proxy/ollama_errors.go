@@ -38,9 +38,8 @@ func writeOllamaError(w http.ResponseWriter, err error) int {
 	return status
 }
 
-// forOllama reports whether a request is for Ollama's API and not for the page's own.
-func forOllama(r *http.Request) bool {
-	path := r.URL.Path
+// forOllama reports whether a path is of Ollama's API and not of the page's own.
+func forOllama(path string) bool {
 	return strings.HasPrefix(path, "/api/") && path != "/api/events" && !strings.HasPrefix(path, "/api/slots")
 }
 

@@ -36,10 +36,9 @@ func (s *Server) load(r *http.Request, ask ollamaAsk) error {
 		return err
 	}
 	defer release()
-	if ask.context > 0 {
-		if err := (ollamaFrontend{s.frontend, ask.context}).checkContext(r.Context(), ask.Requirement); err != nil {
-			return err
-		}
+	asked := ollamaFrontend{Frontend: s.frontend, context: ask.context, thinks: ask.thinks}
+	if err := asked.check(r.Context(), ask.Requirement); err != nil {
+		return err
 	}
 	slots, err := slotsOf(r.Context(), s.frontend, ask.Requirement)
 	if err != nil || slices.ContainsFunc(slots, func(s shared.SlotInfo) bool { return s.Status.Ready() }) {

@@ -197,6 +197,9 @@ func toOllamaShow(s shared.SlotInfo) ollamaShowJSON {
 	if s.File.Tools {
 		out.Capabilities = append(out.Capabilities, "tools")
 	}
+	if s.File.Thinking {
+		out.Capabilities = append(out.Capabilities, "thinking")
+	}
 	return out
 }
 

@@ -54,7 +54,7 @@ type ollamaGenerateRequest struct {
 type ollamaMessage struct {
 	Role       string         `json:"role"`
 	Content    messageText    `json:"content"`
-	Thinking   string         `json:"thinking,omitempty"` // of earlier turns, and not passed on
+	Thinking   string         `json:"thinking,omitempty"`
 	ToolCalls  []ollamaCall   `json:"tool_calls,omitempty"`
 	ToolName   string         `json:"tool_name,omitempty"`
 	ToolCallID string         `json:"tool_call_id,omitempty"`
@@ -100,6 +100,7 @@ type ollamaAsk struct {
 	chat    bool
 	stream  bool
 	context int  // tokens that the slot's context has to have
+	thinks  bool // the model has to be one that thinks
 	only    bool // to load or to unload the model, without a prompt
 	unload  bool
 }
@@ -109,7 +110,7 @@ func ollamaModel(name string) string { return strings.TrimSuffix(name, ":latest"
 
 // toChat gives the request in the form of the chat endpoint, which checks it.
 func (c *ollamaCommon) toChat() (chatRequest, error) {
-	if err := unsupported(map[string]jsontext.Value{"think": c.Think, "_debug_render_only": c.DebugRenderOnly}, "think", "_debug_render_only"); err != nil {
+	if err := unsupported(map[string]jsontext.Value{"_debug_render_only": c.DebugRenderOnly}, "_debug_render_only"); err != nil {
 		return chatRequest{}, err
 	}
 	if c.Options == nil {
@@ -128,6 +129,9 @@ func (c *ollamaCommon) toChat() (chatRequest, error) {
 		return chatRequest{}, err
 	}
 	r := chatRequest{Model: ollamaModel(c.Model), MaxTokens: limit, ResponseFormat: format, Logprobs: c.Logprobs, sampling: sampled}
+	if string(c.Think) == "false" {
+		r.ReasoningEffort = jsontext.Value(effortNone)
+	}
 	if c.TopLogprobs != nil && *c.TopLogprobs != 0 {
 		r.TopLogprobs = c.TopLogprobs
 	}
@@ -147,10 +151,26 @@ func (c *ollamaCommon) ask(chat, prompt bool) (ollamaAsk, error) {
 		return a, err
 	}
 	a.unload = none && !prompt
+	if a.thinks, err = ollamaThinks(c.Think); err != nil {
+		return a, err
+	}
 	if c.Options != nil {
 		a.context, err = c.Options.context()
 	}
 	return a, err
+}
+
+// ollamaThinks reports whether a request asks for thoughts. As with most models of
+// Ollama, how far they go is left to the model, whatever the level.
+func ollamaThinks(v jsontext.Value) (bool, error) {
+	switch string(v) {
+	case "", "null", "false":
+		return false, nil
+	case "true", `"low"`, `"medium"`, `"high"`, `"max"`:
+		return true, nil
+	default:
+		return false, badRequest("invalid_value", "think", "think is true, false, \"low\", \"medium\", \"high\" or \"max\"")
+	}
 }
 
 // ollamaFormat reads "json" or a schema.
@@ -202,7 +222,7 @@ func ollamaMessages(in []ollamaMessage) ([]chatMessage, error) {
 		if given(m.Images) {
 			return nil, badRequest("unsupported_parameter", "images", "images are not supported by this version")
 		}
-		message := chatMessage{Role: m.Role, Content: m.Content, ToolCallID: m.ToolCallID}
+		message := chatMessage{Role: m.Role, Content: m.Content, ReasoningContent: m.Thinking, ToolCallID: m.ToolCallID}
 		for n, c := range m.ToolCalls {
 			call := callJSON{ID: c.ID, Type: "function", Function: callFunction{Name: c.Function.Name, Arguments: string(c.Function.Arguments)}}
 			if call.ID == "" {

@@ -19,11 +19,13 @@ type line struct {
 	Model      string
 	CreatedAt  time.Time `json:"created_at"`
 	Response   *string
+	Thinking   string
 	Done       bool
 	DoneReason string `json:"done_reason"`
 	Error      string
 	Message    *struct {
 		Role, Content string
+		Thinking      string
 		ToolCalls     []ollamaCall `json:"tool_calls"`
 	}
 	Logprobs        []struct{ Token string }
@@ -163,7 +165,9 @@ func TestOllamaCallsAreWhole(t *testing.T) {
 }
 
 func TestOllamaErrors(t *testing.T) {
-	c := start(t, Config{}, &fake{generate: func(_ context.Context, r shared.GenerateRequest, _ func(shared.Chunk) error) (shared.Result, error) {
+	plain := slot("q8", "Q8_0")
+	plain.File.Architecture = "llama"
+	c := start(t, Config{}, &fake{slots: []shared.SlotInfo{plain, slot("f16", "F16")}, generate: func(_ context.Context, r shared.GenerateRequest, _ func(shared.Chunk) error) (shared.Result, error) {
 		if r.Prompt == "pending" {
 			return shared.Result{}, &shared.Error{Kind: shared.KindPending, SlotID: "q8", Message: "the slot is being prepared"}
 		}
@@ -182,7 +186,10 @@ func TestOllamaErrors(t *testing.T) {
 		{"POST", "/api/chat", q8 + `"options":{"temprature":1},` + ollamaHi, 400, "unknown parameter: options.temprature"},
 		{"POST", "/api/chat", q8 + `"options":{"mirostat":2},` + ollamaHi, 400, "mirostat is not supported"},
 		{"POST", "/api/chat", q8 + `"options":{"top_k":1.5},` + ollamaHi, 400, "options.top_k"},
-		{"POST", "/api/chat", q8 + `"think":"high",` + ollamaHi, 400, "think is not supported"},
+		{"POST", "/api/chat", q8 + `"think":"high",` + ollamaHi, 400, "q8 does not support thinking"},
+		{"POST", "/api/chat", q8 + `"think":"hard",` + ollamaHi, 400, "think is true"},
+		{"POST", "/api/generate", q8 + `"think":1,"prompt":"x"}`, 400, "think is true"},
+		{"POST", "/api/chat", q8 + `"messages":[{"role":"user","content":"","thinking":"hm"}]}`, 400, "do not reason"},
 		{"POST", "/api/chat", q8 + `"keep_alive":"soon",` + ollamaHi, 400, "keep_alive is"},
 		{"POST", "/api/chat", q8 + `"format":"xml",` + ollamaHi, 400, "format is"},
 		{"POST", "/api/chat", q8 + `"format":{"uniqueItems":true},` + ollamaHi, 400, "uniqueItems"},
@@ -237,7 +244,7 @@ func TestOllamaStreamEndsInAnError(t *testing.T) {
 
 func TestOllamaModels(t *testing.T) {
 	q8, f16 := slot("q8", "Q8_0"), slot("f16", "F16")
-	q8.File = shared.ModelFile{Architecture: "llama", Parameters: 7_600_000_000, Bytes: 99, TrainedTokens: 2048, Tools: true, ModifiedUnixNS: 1e18}
+	q8.File = shared.ModelFile{Architecture: "llama", Parameters: 7_600_000_000, Bytes: 99, TrainedTokens: 2048, Tools: true, Thinking: true, ModifiedUnixNS: 1e18}
 	f16.Status = shared.SlotEmpty
 	c := start(t, Config{}, &fake{slots: []shared.SlotInfo{q8, f16}})
 	tags := as[ollamaModelList](t, c.do("GET", "/api/tags", ""))
@@ -256,7 +263,7 @@ func TestOllamaModels(t *testing.T) {
 		t.Errorf("running: %+v", m)
 	}
 	show := as[ollamaShowJSON](t, c.do("POST", "/api/show", `{"model":"story:q8_0"}`))
-	if show.ModelInfo["llama.context_length"] != 512.0 || !slices.Equal(show.Capabilities, []string{"completion", "tools"}) || show.Details.Family != "llama" || show.ModifiedAt.IsZero() {
+	if show.ModelInfo["llama.context_length"] != 512.0 || !slices.Equal(show.Capabilities, []string{"completion", "tools", "thinking"}) || show.Details.Family != "llama" || show.ModifiedAt.IsZero() {
 		t.Errorf("%+v", show)
 	}
 	if v := as[ollamaVersionJSON](t, c.do("GET", "/api/version", "")); v.Version != ollamaVersionNumber {

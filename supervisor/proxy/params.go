@@ -150,8 +150,10 @@ func given(v jsontext.Value) bool {
 	return true
 }
 
-// noThinking reports whether an effort of reasoning is that there is to be none.
-func noThinking(effort jsontext.Value) bool { return string(effort) == `"none"` }
+// effortNone is the effort of reasoning that asks for none at all.
+const effortNone = `"none"`
+
+func noThinking(effort jsontext.Value) bool { return string(effort) == effortNone }
 
 // unsupported names the first parameter that was given but is not supported.
 func unsupported(params map[string]jsontext.Value, order ...string) error {

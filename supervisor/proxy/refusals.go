@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 )
 
 // refusals gives what net/http refuses by itself, before any handler sees it, the
@@ -18,14 +19,24 @@ func (l refusals) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return refusalConn{conn}, nil
+	return refusalConn{conn, &requestHead{}}, nil
 }
 
-type refusalConn struct{ net.Conn }
+type refusalConn struct {
+	net.Conn
+	head *requestHead
+}
+
+func (c refusalConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.head.add(b[:n])
+	return n, err
+}
 
 func (c refusalConn) Write(b []byte) (int, error) {
-	answer, ok := asRefusal(b)
+	answer, ok := asRefusal(b, c.head.path())
 	if !ok {
+		c.head.reset()
 		return c.Conn.Write(b)
 	}
 	if _, err := c.Conn.Write(answer); err != nil {
@@ -43,12 +54,44 @@ func (c refusalConn) CloseWrite() error {
 	return nil
 }
 
+// requestHead is the first of what came since the last answer: the beginning of
+// the request that is refused. While a handler writes, net/http reads on.
+type requestHead struct {
+	mu    sync.Mutex
+	bytes [64]byte // enough for all paths by which forms differ
+	n     int
+}
+
+func (h *requestHead) add(b []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.n += copy(h.bytes[h.n:], b)
+}
+
+func (h *requestHead) reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.n = 0
+}
+
+// path is that of the request, or its beginning when it is long, or empty.
+func (h *requestHead) path() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, target, _ := bytes.Cut(h.bytes[:h.n], []byte(" "))
+	if end := bytes.IndexAny(target, " ?\r\n"); end >= 0 {
+		target = target[:end]
+	}
+	return string(target)
+}
+
 // bareHeaders follow the status line of net/http's own refusals, and of nothing
 // that a handler writes: those have a date.
 const bareHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // asRefusal translates one of net/http's own refusals, which it writes at once.
-func asRefusal(b []byte) ([]byte, bool) {
+// The path is that of the request and chooses the form.
+func asRefusal(b []byte, path string) ([]byte, bool) {
 	const protocol = "HTTP/1.1 "
 	line, message, ok := bytes.Cut(b, []byte(bareHeaders))
 	if !ok || !bytes.HasPrefix(line, []byte(protocol)) || bytes.Contains(line, []byte("\r")) || len(line) < len(protocol)+3 {
@@ -65,12 +108,22 @@ func asRefusal(b []byte) ([]byte, bool) {
 	case status >= 500:
 		status = http.StatusBadRequest // an encoding that nobody has to know is the client's mistake
 	}
-	body, err := json.Marshal(errorBody{Error: errorObject{
+	body, err := json.Marshal(refusalBody(status, path, errorObject{
 		Message: "the request cannot be read: " + string(message), Type: "invalid_request_error", Code: code,
-	}})
+	}))
 	if err != nil {
 		return nil, false
 	}
 	return fmt.Appendf(nil, "%s%d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		protocol, status, http.StatusText(status), len(body), body), true
+}
+
+func refusalBody(status int, path string, e errorObject) any {
+	switch {
+	case forOllama(path):
+		return ollamaError{e.Message}
+	case forAnthropic(path):
+		return toAnthropicError(status, e, "req_"+newID())
+	}
+	return errorBody{Error: e}
 }

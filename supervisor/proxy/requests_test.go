@@ -245,3 +245,14 @@ func TestTokenize(t *testing.T) {
 	}
 	c.do("POST", "/tokenize", `{"model":"none","content":"four"}`).wantError(t, 404, "model_not_found", "model")
 }
+
+func TestTimingsOfAHit(t *testing.T) {
+	for diverged, told := range map[int]bool{0: false, 3: true} {
+		c := start(t, Config{}, &fake{generate: func(context.Context, shared.GenerateRequest, func(shared.Chunk) error) (shared.Result, error) {
+			return shared.Result{DivergedAtToken: diverged}, nil
+		}})
+		if r := c.chat(askStory); r.status != 200 || strings.Contains(r.body, `"diverged_at_token":3`) != told || strings.Contains(r.body, "diverged_at_token") != told {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+	}
+}

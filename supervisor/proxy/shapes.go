@@ -160,7 +160,7 @@ type timingsJSON struct {
 	FullResponseMS     float64            `json:"full_response_ms"`
 	SlotHit            bool               `json:"slot_hit"`
 	MissReason         string             `json:"miss_reason,omitempty"`
-	DivergedAtToken    int                `json:"diverged_at_token,omitempty"`
+	DivergedAtToken    int                `json:"diverged_at_token,omitzero"`
 	ActivationMS       map[string]float64 `json:"activation_ms,omitempty"`
 	SlotID             string             `json:"slot_id"`
 	Identity           identityJSON       `json:"identity"`
