@@ -196,8 +196,10 @@ type serverConn struct {
 }
 
 func (c *serverConn) leave() {
-	c.cancel()
+	// In this order, or a call that is cut could tell its client, as if that had
+	// left, that it was cancelled.
 	_ = c.wire.conn.Close() // nothing is left to be lost
+	c.cancel()
 }
 
 func (c *serverConn) next() {
