@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
@@ -36,6 +37,9 @@ type EndpointConfig struct {
 	State    *StateDir
 	Frontend shared.Frontend
 	Logger   hclog.Logger // nil means no log
+	// Check is how often the endpoint looks whether it can still be found; 0 means
+	// a second.
+	Check time.Duration
 }
 
 // Endpoint serves a Frontend to other processes of the same user, who reach it
@@ -46,6 +50,11 @@ type Endpoint struct {
 	server  *grpc.Server
 	streams *framed.Server
 	served  chan error // of both
+	log     hclog.Logger
+
+	calling, streaming *lastingListener
+	stop               chan struct{} // ends guard
+	guarded            chan struct{} // closed when it has ended
 }
 
 // Serve opens the endpoint.
@@ -83,8 +92,9 @@ func Serve(cfg EndpointConfig) (*Endpoint, error) {
 	if err != nil {
 		return nil, errors.Join(err, calling.Close())
 	}
-	e := &Endpoint{state: cfg.State, server: server, streams: streams, served: make(chan error, 2)}
-	if err := e.announce(calling.Addr(), streaming.Addr()); err != nil {
+	e := &Endpoint{state: cfg.State, server: server, streams: streams, served: make(chan error, 2), log: log,
+		calling: calling, streaming: streaming, stop: make(chan struct{}), guarded: make(chan struct{})}
+	if err := e.announce(); err != nil {
 		return nil, errors.Join(err, calling.Close(), streaming.Close())
 	}
 	serve := func(serve func(net.Listener) error, l net.Listener) {
@@ -99,25 +109,18 @@ func Serve(cfg EndpointConfig) (*Endpoint, error) {
 	}
 	go serve(server.Serve, calling)
 	go serve(streams.Serve, streaming)
+	every := cfg.Check
+	if every == 0 {
+		every = time.Second
+	}
+	go e.guard(every)
 	log.Debug("endpoint open", "socket", calling.Addr())
 	return e, nil
 }
 
-// listenPrivately opens a socket. The directory is closed to others already; the
-// mode is for those who move it.
-func listenPrivately(path string) (net.Listener, error) {
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the endpoint: %w", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot protect the endpoint: %w", err), l.Close())
-	}
-	return l, nil
-}
-
 // announce writes the reattach information.
-func (e *Endpoint) announce(addr, streams net.Addr) error {
+func (e *Endpoint) announce() error {
+	addr, streams := e.calling.Addr(), e.streaming.Addr()
 	id, err := identify(os.Getpid())
 	if err != nil {
 		return fmt.Errorf("cannot identify this process: %w", err)
@@ -136,9 +139,50 @@ func (e *Endpoint) announce(addr, streams net.Addr) error {
 	return writeFileAtomic(filepath.Join(e.state.path, endpointFile), append(data, '\n'))
 }
 
+// guard puts back what somebody, such as a program that cleans up folders, removes
+// from the state directory: without it the supervisor would serve on and could not
+// be found.
+func (e *Endpoint) guard(every time.Duration) {
+	defer close(e.guarded)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	failed := "" // logged once
+	for {
+		select {
+		case <-tick.C:
+		case <-e.stop:
+			return
+		}
+		restored, err := e.restore()
+		switch {
+		case err == nil:
+			failed = ""
+		case err.Error() != failed:
+			failed = err.Error()
+			e.log.Error("the endpoint was removed and cannot be opened again", "error", err)
+		}
+		if restored && err == nil {
+			e.log.Warn("the endpoint was removed from the state directory and is open again")
+		}
+	}
+}
+
+func (e *Endpoint) restore() (restored bool, err error) {
+	for _, l := range []*lastingListener{e.calling, e.streaming} {
+		was, failure := l.restore()
+		restored, err = restored || was, errors.Join(err, failure)
+	}
+	if _, gone := os.Lstat(filepath.Join(e.state.path, endpointFile)); errors.Is(gone, fs.ErrNotExist) {
+		restored, err = true, errors.Join(err, e.announce())
+	}
+	return restored, err
+}
+
 // Close refuses new calls and returns when the running ones have ended. Those
 // that still run when ctx ends are cut.
 func (e *Endpoint) Close(ctx context.Context) error {
+	close(e.stop)
+	<-e.guarded
 	err := os.Remove(filepath.Join(e.state.path, endpointFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil

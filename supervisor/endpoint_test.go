@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func serveTest(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := Serve(EndpointConfig{State: state, Frontend: testFrontend{}})
+	e, err := Serve(EndpointConfig{State: state, Frontend: testFrontend{}, Check: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,6 +200,54 @@ func TestCloseCutsWhatDoesNotEnd(t *testing.T) {
 	if err := <-ended; shared.KindOf(err) != shared.KindUnavailable {
 		t.Errorf("got %v of kind %v", err, shared.KindOf(err))
 	}
+}
+
+// TestRemovedEndpointIsBack has somebody clean up the state directory of a running
+// supervisor.
+func TestRemovedEndpointIsBack(t *testing.T) {
+	dir := serveTest(t)
+	old, endOld := attach(t, dir)
+	defer endOld()
+	for _, path := range []string{endpointFile, filepath.Join(workDir, frontendSocket), filepath.Join(workDir, streamSocket)} {
+		if err := os.Remove(filepath.Join(dir, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	generate := func(f shared.Frontend) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		chunks := 0
+		_, err := f.Generate(ctx, shared.GenerateRequest{}, func(shared.Chunk) error {
+			chunks++
+			cancel()
+			return nil
+		})
+		if chunks > 0 {
+			return nil
+		}
+		return err
+	}
+	// Who is attached goes on before anything has been noticed.
+	if err := generate(old); err != nil {
+		t.Error(err)
+	}
+	ctx := within(t, 20*time.Second)
+	for found := false; !found; {
+		fresh, end, err := Attach(ctx, dir, nil)
+		if err == nil {
+			mustList(t, fresh)
+			if err := generate(fresh); err != nil {
+				t.Error(err)
+			}
+			end()
+		}
+		_, gone := os.Lstat(filepath.Join(dir, workDir, streamSocket))
+		if found = err == nil && gone == nil; !found && ctx.Err() != nil {
+			t.Fatalf("not found again: %v, %v", err, gone)
+		}
+		runtime.Gosched()
+	}
+	mustList(t, old)
 }
 
 func TestAttachToNobody(t *testing.T) {

@@ -39,9 +39,17 @@ func (t *transition) onBeat(e evBeat) {
 
 // onWatch ends a worker that is stopped, or stuck where nothing reaches it. It
 // is not asked to end: it could not answer.
+//
+// A watch that is late by more than a tenth of wedgeAfter says that this process
+// was stopped itself, together with its container or machine. It has not listened,
+// so the worker gets the whole time again.
 func (t *transition) onWatch(e evWatch) {
 	at := t.watchAt()
 	if at.IsZero() || e.now.Before(at) {
+		return
+	}
+	if e.now.Sub(at) > t.rules.wedgeAfter/10 {
+		t.heard, t.moved = e.now, e.now
 		return
 	}
 	text := fmt.Sprintf("the worker gave no sign of life for %v and was killed", t.rules.wedgeAfter)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 
+	"golang.org/x/sys/unix"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -124,6 +125,10 @@ func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 		return nil, status.FromContextError(err).Err()
 	}
 	w, err := c.dialer.get(ctx)
+	if errors.Is(err, unix.ENOENT) && c.ClientConnInterface != nil {
+		// Somebody removed the socket. The process may still be there.
+		return c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
+	}
 	if err != nil {
 		return nil, failure(ctx, err)
 	}

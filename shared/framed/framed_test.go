@@ -2,6 +2,7 @@ package framed
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -348,5 +350,90 @@ func TestCallsInAdvanceAreAnsweredInOrder(t *testing.T) {
 	const m, e = kindMessage, kindEnd
 	if string(kinds) != string([]byte{m, m, e, m, e, m, m, e}) {
 		t.Errorf("the frames came as %v", kinds)
+	}
+}
+
+// lateListener refuses to accept at first.
+type lateListener struct {
+	net.Listener
+	refuse []error
+}
+
+func (l *lateListener) Accept() (net.Conn, error) {
+	if len(l.refuse) > 0 {
+		err := l.refuse[0]
+		l.refuse = l.refuse[1:]
+		return nil, &net.OpError{Op: "accept", Net: "unix", Err: os.NewSyscallError("accept4", err)}
+	}
+	return l.Listener.Accept()
+}
+
+// TestFullProcessAcceptsAgain has a process without descriptors for a moment.
+func TestFullProcessAcceptsAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewServer(testLimit)
+	s.RegisterService(talk(words).desc(), talk(words))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(&lateListener{l, []error{unix.EMFILE, unix.ENFILE, unix.ECONNABORTED}}) }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := say(ctx, dialing(t, path), "one", ignore); err != nil {
+		t.Error(err)
+	}
+	s.Close()
+	if err := within(t, "the end", ended); err != nil {
+		t.Error(err)
+	}
+	broken, _ := net.Listen("unix", path)
+	s = NewServer(testLimit)
+	defer s.Close()
+	if err := s.Serve(&lateListener{broken, []error{unix.EINVAL}}); err == nil {
+		t.Error("a listener that is broken for good was not an error")
+	}
+}
+
+// TestAnnouncedLengthTakesNoMemory has a client that says that a lot is coming.
+func TestAnnouncedLengthTakesNoMemory(t *testing.T) {
+	here, there := net.Pipe()
+	go func() {
+		header := []byte{kindCall, 0, 0, 0, 0}
+		binary.LittleEndian.PutUint32(header[1:], testLimit)
+		_, _ = there.Write(append(header, make([]byte, keptBuffer)...))
+		_ = there.Close()
+	}()
+	var before, after runtime.MemStats
+	w := newWire(here, testLimit)
+	runtime.ReadMemStats(&before)
+	_, _, err := w.read(nil)
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got > testLimit/2 {
+		t.Errorf("%d bytes were taken for %d that came", got, keptBuffer)
+	}
+}
+
+type otherWay struct {
+	grpc.ClientConnInterface
+	grpc.ClientStream
+}
+
+func (o otherWay) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return o.ClientStream, nil
+}
+
+// TestRemovedSocketLeavesTheOtherWay is about calls that begin before somebody
+// has noticed.
+func TestRemovedSocketLeavesTheOtherWay(t *testing.T) {
+	d := dialing(t, filepath.Join(t.TempDir(), "gone"))
+	want := &clientStream{}
+	got, err := d.Over(otherWay{ClientStream: want}).NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/test.Talk/Say")
+	if err != nil || got != want {
+		t.Errorf("got %v, %v", got, err)
 	}
 }

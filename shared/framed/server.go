@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
+	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -22,6 +25,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	closed   bool
+	stop     chan struct{} // closed with it
 	listener net.Listener
 	conns    map[*serverConn]bool // whether a call is running
 }
@@ -35,7 +39,7 @@ type method struct {
 
 // NewServer makes a server that takes and gives messages of at most that many bytes.
 func NewServer(maxMessage int) *Server {
-	return &Server{limit: maxMessage, methods: map[string]method{}, conns: map[*serverConn]bool{}}
+	return &Server{limit: maxMessage, methods: map[string]method{}, stop: make(chan struct{}), conns: map[*serverConn]bool{}}
 }
 
 // RegisterService adds the server streams of a service. It comes before Serve.
@@ -56,18 +60,45 @@ func (s *Server) Serve(l net.Listener) error {
 	if closed {
 		return l.Close()
 	}
-	for {
+	for wait := shortestWait; ; {
 		conn, err := l.Accept()
-		if err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.closed {
-				return nil
-			}
+		switch {
+		case err == nil:
+			wait = shortestWait
+			s.welcome(conn)
+			continue
+		case s.isClosed():
+			return nil
+		case !passes(err):
 			return fmt.Errorf("cannot accept connections: %w", err)
 		}
-		s.welcome(conn)
+		select {
+		case <-time.After(wait):
+		case <-s.stop:
+			return nil
+		}
+		wait = min(2*wait, longestWait)
 	}
+}
+
+// Waits before connections are accepted again.
+const (
+	shortestWait = 5 * time.Millisecond
+	longestWait  = time.Second
+)
+
+// passes reports whether an error of accepting is of the moment: the connection
+// that came has gone, or the process has no room for one more.
+func passes(err error) bool {
+	return slices.ContainsFunc([]error{
+		unix.ECONNABORTED, unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM,
+	}, func(e error) bool { return errors.Is(err, e) })
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 func (s *Server) welcome(conn net.Conn) {
@@ -139,10 +170,13 @@ func (s *Server) Close() {
 func (s *Server) close(cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed && s.listener != nil {
-		_ = s.listener.Close() // Serve sees that it was meant
+	if !s.closed {
+		s.closed = true
+		close(s.stop)
+		if s.listener != nil {
+			_ = s.listener.Close() // Serve sees that it was meant
+		}
 	}
-	s.closed = true
 	for c, busy := range s.conns {
 		if cut || !busy {
 			c.leave()
@@ -162,8 +196,10 @@ type serverConn struct {
 }
 
 func (c *serverConn) leave() {
-	c.cancel()
+	// In this order, or a call that is cut could tell its client, as if that had
+	// left, that it was cancelled.
 	_ = c.wire.conn.Close() // nothing is left to be lost
+	c.cancel()
 }
 
 func (c *serverConn) next() {

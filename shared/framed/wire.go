@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -94,18 +95,27 @@ func (w *wire) read(into []byte) (kind byte, content []byte, err error) {
 		return 0, nil, fmt.Errorf("%w: %d bytes", errTooLong, size)
 	}
 	_, _ = w.in.Discard(headerBytes) // it was there to be seen
-	if size <= int64(cap(into)) {
-		content = into[:size]
-	} else {
-		content = make([]byte, size)
-	}
-	if _, err := io.ReadFull(w.in, content); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
+	content, err = w.content(into[:0], int(size))
+	return kind, content, err
+}
+
+// content reads so many bytes into a buffer, which grows with what has come: a
+// length costs its sender nothing and must not cost memory here.
+func (w *wire) content(b []byte, size int) ([]byte, error) {
+	for len(b) < size {
+		if len(b) == cap(b) {
+			b = slices.Grow(b, min(size-len(b), max(len(b), keptBuffer)))
 		}
-		return 0, nil, err
+		from := len(b)
+		b = b[:min(size, cap(b))]
+		if _, err := io.ReadFull(w.in, b[from:]); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
 	}
-	return kind, content, nil
+	return b, nil
 }
 
 // splitCall takes a call frame apart.
