@@ -89,6 +89,7 @@ func (r *rig) end() {
 }
 
 func (r *rig) slot(id string) shared.SlotInfo {
+	synctest.Wait() // what others see of a change may come a moment before the slot shows it
 	r.t.Helper()
 	for _, info := range r.list(context.Background()).Slots {
 		if info.SlotID == id {
