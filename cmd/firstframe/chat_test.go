@@ -63,6 +63,20 @@ func TestChatEndsWithAFailure(t *testing.T) {
 	}
 }
 
+func TestRunServesOrChats(t *testing.T) {
+	file := filepath.Join("..", "..", "testdata", "models", "storyteller-q8_0.gguf")
+	for want, args := range map[string][]string{
+		"leave out --system, --seed": {"--serve", "--system", "Be brief.", "--seed", "1", file},
+		"leave out the prompt":       {"--serve", file, "Hello"},
+		"--listen needs --serve":     {"--listen", "127.0.0.1:0", file},
+		"not loopback":               {"--serve", "--listen", "0.0.0.0:0", file},
+	} {
+		if r := runIn(t, newFake(), "", append([]string{"run"}, args...)...); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+			t.Errorf("%v: exit %d, %s", args, r.code, r.stderr)
+		}
+	}
+}
+
 func TestRunRefusesWhatIsNoModel(t *testing.T) {
 	for _, args := range [][]string{{"run"}, {"run", "nowhere.gguf"}, {"run", "chat_test.go"}, {"run", "--threads", "-1", "x.gguf"}} {
 		if r := runIn(t, newFake(), "", args...); r.code == 0 || r.stderr == "" {

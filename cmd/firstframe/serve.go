@@ -96,12 +96,12 @@ func (a *app) serve(ctx context.Context, path, level string, logJSON bool) (err 
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	defer reloader{frontend: s, log: logger, watcher: watcher, end: stop}.start(serving)()
-	return a.announce(serving, s, preload, web)
+	return a.announce(serving, s, preload, web, fmt.Sprintf("ready; ask with: firstframe generate --slot %s %q", cfg.Slots[0].SlotID, "Tell me a story about a fox."))
 }
 
 // announce prints the slots once every preloaded one is resident or has failed,
-// then waits for the end.
-func (a *app) announce(ctx context.Context, f shared.Frontend, preload map[string]bool, web *httpFrontend) error {
+// and what can be done now, then waits for the end.
+func (a *app) announce(ctx context.Context, f shared.Frontend, preload map[string]bool, web *httpFrontend, next string) error {
 	said := false
 	err := f.WatchSlots(ctx, func(l shared.SlotList) error {
 		if said {
@@ -121,7 +121,7 @@ func (a *app) announce(ctx context.Context, f shared.Frontend, preload map[strin
 				return err
 			}
 		}
-		_, err := fmt.Fprintln(a.out, "ready; ask with: firstframe generate --slot", l.Slots[0].SlotID, `"Tell me a story about a fox."`)
+		_, err := fmt.Fprintln(a.out, next)
 		return err
 	})
 	if ctx.Err() != nil {
