@@ -262,7 +262,7 @@ func TestCanaryIsKeptAndCompared(t *testing.T) {
 		s.passed[path] = float32(math.NaN())
 	}
 	refused("no number", shared.KindIdentity)
-	s.Worker.passed = passed
+	s.passed = passed
 	kept.Tokens[0]++
 	if err := writeCanary(files[0], kept); err != nil {
 		t.Fatal(err)
