@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -111,8 +112,8 @@ func source(from string, cfg *modelfetch.Config) (place string, err error) {
 	}
 	cfg.URL = from
 	name := path.Base(u.Path)
-	if cfg.Out == "" && (name == "/" || name == "." || strings.HasPrefix(name, ".")) {
-		return "", &usageError{errors.New("the address ends in no name for the file; give one with --out")}
+	if cfg.Out == "" && (name == "/" || name == "." || strings.HasPrefix(name, ".") || strings.ContainsFunc(name, unicode.IsControl)) {
+		return "", &usageError{errors.New("the address ends in no usable name for the file; give one with --out")}
 	}
 	return name, nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firstframe/firstframe/internal/modelfetch"
 	"github.com/firstframe/firstframe/shared/gguf"
 )
 
@@ -80,5 +81,15 @@ func TestPull(t *testing.T) {
 	}
 	if _, err := os.Lstat(out); err == nil {
 		t.Error("a file that is not what was asked for is there")
+	}
+}
+
+// TestPullNamesNoOddFile has addresses whose last part would be a file that looks
+// like something else where its path is printed.
+func TestPullNamesNoOddFile(t *testing.T) {
+	for _, last := range []string{"", "%2e%2e", ".hidden", "a%00b", "a%0ab", "%1b%5b31mred.gguf"} {
+		if place, err := source("https://example.com/"+last, &modelfetch.Config{}); err == nil {
+			t.Errorf("%q became the file %q", last, place)
+		}
 	}
 }

@@ -2,10 +2,12 @@ package pages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 )
 
@@ -275,4 +277,45 @@ func TestShortRestoreWhileWriting(t *testing.T) {
 		t.Errorf("%+v, %v", st, files(t, r.dir))
 	}
 	checkBooks(t, r)
+}
+
+// TestWhatIsNoFileIsDamage has other things under the names of pages. A pipe would
+// hold up whoever opens it for ever.
+func TestWhatIsNoFileIsDamage(t *testing.T) {
+	tokens := seq(1, 11)
+	for name, put := range map[string]func(path string) error{
+		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a device": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		for _, scanned := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, scanned %v", name, scanned), func(t *testing.T) {
+				dir := t.TempDir()
+				first := open(t, testConfig(dir))
+				first.save(tokens, "")
+				first.flush()
+				victim := filepath.Join(dir, nameOf(NewSpace(testIdentity, ""), 1, first.NewPrompt(tokens).Hash(1)).String())
+				spoil := func() {
+					if err := errors.Join(os.Remove(victim), put(victim)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if scanned {
+					spoil()
+				}
+				r := open(t, testConfig(dir))
+				r.flush()
+				if !scanned {
+					spoil()
+				}
+				if p := r.use(tokens, ""); p.Tokens != 4 {
+					t.Errorf("%d tokens were restored", p.Tokens)
+				}
+				r.flush()
+				if info, err := os.Lstat(victim); err == nil && !info.Mode().IsRegular() {
+					t.Errorf("it is still there: %v", info.Mode())
+				}
+			})
+		}
+	}
 }

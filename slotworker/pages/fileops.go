@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -52,7 +53,23 @@ func (osFiles) Create(_, name string) (File, error) {
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-func (osFiles) Open(_, name string) (File, error) { return os.Open(name) }
+// Open opens regular files only. Anything else of that name is damage: opening a
+// pipe would never return.
+func (osFiles) Open(_, name string) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = damagedf("it is no regular file")
+	}
+	if err != nil {
+		_ = f.Close() // nothing was read
+		return nil, err
+	}
+	return f, nil
+}
 
 func (osFiles) Stat(_, name string) (fs.FileInfo, error) { return os.Lstat(name) }
 
