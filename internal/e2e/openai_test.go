@@ -113,7 +113,7 @@ func (c *openAI) logprobs(t *testing.T) {
 // check the answers.
 func (c *openAI) structured(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 7))
-	for i := range 200 {
+	for i := range 200 / share {
 		schema := schematest.Random(rnd)
 		ask := story("storyteller:Q8_0")
 		ask.MaxTokens, ask.Seed = openai.Int(450), openai.Int(int64(i+1))

@@ -22,7 +22,7 @@ func prompts() []string {
 	}
 	var all []string
 	for _, form := range forms {
-		for _, hero := range heroes {
+		for _, hero := range heroes[:len(heroes)/share] {
 			all = append(all, fmt.Sprintf(form, hero))
 		}
 	}

@@ -64,7 +64,7 @@ slot "plain" {
 }
 `, toolModel(t), model(t, "storyteller-q8_0.gguf")))
 	rnd := rand.New(rand.NewPCG(5, 5))
-	for i := range 200 {
+	for i := range 200 / share {
 		schema := schematest.RandomObject(rnd)
 		ask := story("tools")
 		ask.MaxTokens, ask.Temperature, ask.Seed = openai.Int(400), openai.Float(1), openai.Int(int64(i+1))
