@@ -295,11 +295,7 @@ func TestShutdownWaitsForWhatRuns(t *testing.T) {
 	messages, ended := run()
 	down := make(chan struct{})
 	go func() { s.Shutdown(t.Context()); close(down) }()
-	for begun := false; !begun; runtime.Gosched() {
-		s.mu.Lock()
-		begun = s.closed
-		s.mu.Unlock()
-	}
+	within(t, "the beginning of the shutdown", s.stop)
 	if err := say(t.Context(), d, "", ignore); status.Code(err) != codes.Unavailable {
 		t.Errorf("a call during a shutdown gave %v", err)
 	}

@@ -23,9 +23,9 @@ type Server struct {
 	methods map[string]method
 	running sync.WaitGroup // goroutines of connections
 
+	stop chan struct{} // closed, with mu held, once no more calls may begin
+
 	mu       sync.Mutex
-	closed   bool
-	stop     chan struct{} // closed with it
 	listener net.Listener
 	conns    map[*serverConn]bool // whether a call is running
 }
@@ -55,7 +55,7 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	s.listener = l
-	closed := s.closed
+	closed := s.isClosed()
 	s.mu.Unlock()
 	if closed {
 		return l.Close()
@@ -96,9 +96,12 @@ func passes(err error) bool {
 }
 
 func (s *Server) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
 }
 
 func (s *Server) welcome(conn net.Conn) {
@@ -106,7 +109,7 @@ func (s *Server) welcome(conn net.Conn) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.isClosed() {
 		c.leave()
 		return
 	}
@@ -119,7 +122,7 @@ func (s *Server) welcome(conn net.Conn) {
 func (s *Server) begin(c *serverConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.isClosed() {
 		return false
 	}
 	s.conns[c] = true
@@ -133,7 +136,7 @@ func (s *Server) end(c *serverConn) {
 	if _, open := s.conns[c]; open {
 		s.conns[c] = false
 	}
-	if s.closed {
+	if s.isClosed() {
 		c.leave()
 	}
 }
@@ -170,8 +173,7 @@ func (s *Server) Close() {
 func (s *Server) close(cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
+	if !s.isClosed() {
 		close(s.stop)
 		if s.listener != nil {
 			_ = s.listener.Close() // Serve sees that it was meant

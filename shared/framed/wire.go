@@ -5,8 +5,8 @@
 // multiplexed, so nobody has to hand anything on to another goroutine.
 //
 // Services and messages stay those of the contract. Server registers them like
-// a grpc.Server, and Conn is a grpc.ClientConnInterface, so that the generated
-// code is the same over either way.
+// a grpc.Server, and Dialer.Over gives a grpc.ClientConnInterface, so that the
+// generated code is the same over either way.
 package framed
 
 import (
