@@ -101,7 +101,7 @@ func (m *Match) Run(ctx context.Context) ([]Comparison, error) {
 	var all []Comparison
 	steps := map[string]func(context.Context) error{
 		MatchHit:      m.hit,
-		MatchNew:      func(ctx context.Context) error { return m.fresh(ctx, m.next(), nil) },
+		MatchNew:      func(ctx context.Context) error { return m.ask(ctx, m.next(), nil) },
 		MatchReload:   m.reload,
 		MatchSwitch:   func(ctx context.Context) error { return m.exchange(ctx, false) },
 		MatchBack:     func(ctx context.Context) error { return m.exchange(ctx, true) },
@@ -186,24 +186,20 @@ func (m *Match) put(measure string, ours, theirs float64) {
 
 // hit asks what was asked right before.
 func (m *Match) hit(ctx context.Context) error {
-	q := Question{Text: m.Prompts.Text(1, hitTokens), MaxTokens: m.MaxTokens}
-	var got [2]Sample
-	for i, p := range m.sides() {
-		if _, err := p.Ask(ctx, q); err != nil {
-			return err
-		}
-		var err error
-		if got[i], err = p.Ask(ctx, q); err != nil {
-			return err
-		}
-	}
-	m.add(got[0], got[1])
-	return nil
+	const number = 1
+	return m.ask(ctx, number, func(ctx context.Context, p *Peer) error {
+		_, err := p.Ask(ctx, m.question(number))
+		return err
+	})
 }
 
-// fresh asks something new, after before was done on each side.
-func (m *Match) fresh(ctx context.Context, number int, before func(context.Context, *Peer) error) error {
-	q := Question{Text: m.Prompts.Text(number, hitTokens), MaxTokens: m.MaxTokens}
+func (m *Match) question(number int) Question {
+	return Question{Text: m.Prompts.Text(number, hitTokens), MaxTokens: m.MaxTokens}
+}
+
+// ask puts a question to each side, after before was done there.
+func (m *Match) ask(ctx context.Context, number int, before func(context.Context, *Peer) error) error {
+	q := m.question(number)
 	var got [2]Sample
 	for i, p := range m.sides() {
 		if before != nil {
@@ -226,7 +222,7 @@ func (m *Match) reload(ctx context.Context) error {
 	if !m.Theirs.CanUnload() {
 		return fmt.Errorf("%s: %w", m.Theirs.Kind, ErrNoAPI)
 	}
-	return m.fresh(ctx, m.next(), func(ctx context.Context, p *Peer) error { return p.Unload(ctx) })
+	return m.ask(ctx, m.next(), func(ctx context.Context, p *Peer) error { return p.Unload(ctx) })
 }
 
 // exchange asks the other model first, which takes the place of the first where
@@ -240,7 +236,7 @@ func (m *Match) exchange(ctx context.Context, known bool) error {
 		number = 2
 	}
 	q := Question{Text: m.Prompts.Text(number, hitTokens), MaxTokens: m.MaxTokens}
-	return m.fresh(ctx, number, func(ctx context.Context, p *Peer) error {
+	return m.ask(ctx, number, func(ctx context.Context, p *Peer) error {
 		if known {
 			if _, err := p.Ask(ctx, q); err != nil {
 				return err
