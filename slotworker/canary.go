@@ -104,14 +104,14 @@ func (w *Worker) prove(ctx context.Context, r *resident, c canary) ([]int32, err
 		c.Tokens = append(c.Tokens, t.Token)
 	}
 	switch {
-	case first:
-		err = writeCanary(c.path, c.canaryReference)
-	case before.Identity != c.Identity || !slices.Equal(before.Prompt, c.Prompt) ||
-		len(before.Tokens) != canaryLength || !slices.Equal(before.Tokens[:length], c.Tokens):
+	case !first && (before.Identity != c.Identity || !slices.Equal(before.Prompt, c.Prompt) ||
+		len(before.Tokens) != canaryLength || !slices.Equal(before.Tokens[:length], c.Tokens)):
 		// Of kind identity, since trying again would only do the same.
 		err = shared.Errorf(shared.KindIdentity, "the canary gave tokens %v, but %v when the slot was first activated (reference %s)", c.Tokens, before.Tokens, c.path)
 	case c.passed != nil && !(math.Abs(float64(ran[0].Logprob-*c.passed)) <= canaryNear): // also for what is no number
 		err = shared.Errorf(shared.KindIdentity, "the canary's first token has log probability %v, but had %v before the slot was evicted", ran[0].Logprob, *c.passed)
+	case first:
+		err = writeCanary(c.path, c.canaryReference)
 	}
 	if err != nil {
 		return nil, err
