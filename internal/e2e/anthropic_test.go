@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -21,20 +20,7 @@ type claude struct {
 
 // TestAnthropicClient has an unchanged client of Anthropic's use a real server.
 func TestAnthropicClient(t *testing.T) {
-	s := serve(t, thinkSlot(t)+fmt.Sprintf(`
-model "tools" { path = %q }
-model "plain" { path = %q }
-slot "tools" {
-  model   = model.tools
-  threads = 1
-  context { tokens = 512 }
-}
-slot "plain" {
-  model   = model.plain
-  threads = 1
-  context { tokens = 512 }
-}
-`, toolModel(t), model(t, "storyteller-q8_0.gguf")))
+	s := serve(t, thinkSlot(t)+toolSlots(t))
 	url := s.proxy("--api-key", "secret")
 	client := func(key option.RequestOption) *claude {
 		return &claude{anthropic.NewClient(option.WithBaseURL(url), key,

@@ -47,9 +47,9 @@ func templated(t *testing.T, template string) string {
 	return path
 }
 
-// TestOpenAITools has an unchanged client offer tools to a real server.
-func TestOpenAITools(t *testing.T) {
-	c := clientOf(t, fmt.Sprintf(`
+// toolSlots declares a slot whose model can call tools and one whose model cannot.
+func toolSlots(t *testing.T) string {
+	return fmt.Sprintf(`
 model "tools" { path = %q }
 model "plain" { path = %q }
 slot "tools" {
@@ -62,7 +62,12 @@ slot "plain" {
   threads = 1
   context { tokens = 512 }
 }
-`, toolModel(t), model(t, "storyteller-q8_0.gguf")))
+`, toolModel(t), model(t, "storyteller-q8_0.gguf"))
+}
+
+// TestOpenAITools has an unchanged client offer tools to a real server.
+func TestOpenAITools(t *testing.T) {
+	c := clientOf(t, toolSlots(t))
 	rnd := rand.New(rand.NewPCG(5, 5))
 	for i := range 200 / share {
 		schema := schematest.RandomObject(rnd)
