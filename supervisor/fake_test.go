@@ -338,7 +338,13 @@ func (w *fakeWorker) Heartbeat(ctx context.Context) (shared.HeartbeatResult, err
 }
 
 func (w *fakeWorker) Status(context.Context) (shared.WorkerStatus, error) {
-	return shared.WorkerStatus{}, nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.calls == nil {
+		w.calls = map[string]int{}
+	}
+	w.calls["status"]++
+	return shared.WorkerStatus{SequencesRunning: w.running}, nil
 }
 
 // holds reports whether any buffer is left.

@@ -12,13 +12,22 @@ import (
 // between show in the next list.
 const watchPace = 20 * time.Millisecond
 
+// loadPace is the least time between two looks of one watcher at the loads: each
+// is a call to every worker, which would come with every request on its way.
+const loadPace = 500 * time.Millisecond
+
 // ListSlots gives all slots in declaration order. It waits for nobody, but for
 // loadPatience for what the workers say of their load.
 func (s *Supervisor) ListSlots(ctx context.Context) (shared.SlotList, error) { return s.list(ctx), nil }
 
 func (s *Supervisor) list(ctx context.Context) shared.SlotList {
+	s.registry.current.Load().lookAtLoads(ctx)
+	return s.listSeen()
+}
+
+// listSeen is the list with the loads of the latest look at them.
+func (s *Supervisor) listSeen() shared.SlotList {
 	snap := s.registry.current.Load()
-	snap.lookAtLoads(ctx)
 	l := shared.SlotList{Slots: make([]shared.SlotInfo, len(snap.slots)), Aliases: snap.aliasList()}
 	for i, d := range snap.slots {
 		l.Slots[i] = d.slot.info()
@@ -31,17 +40,25 @@ func (s *Supervisor) list(ctx context.Context) shared.SlotList {
 
 // WatchSlots calls changed with the whole list at once and after each change,
 // until ctx ends, the supervisor ends or changed fails. A slow watcher misses
-// states in between, never the last one.
+// states in between, never the last one. Loads are at most loadPace old.
 func (s *Supervisor) WatchSlots(ctx context.Context, changed func(shared.SlotList) error) error {
 	news, unsubscribe := s.watchers.subscribe()
 	defer unsubscribe()
+	var looked time.Time
+	var due <-chan time.Time // when the loads of the latest list are too old
 	for {
-		if err := changed(s.list(ctx)); err != nil {
+		if age := time.Since(looked); age >= loadPace {
+			s.registry.current.Load().lookAtLoads(ctx)
+			looked, due = time.Now(), nil
+		} else if due == nil {
+			due = time.After(loadPace - age)
+		}
+		if err := changed(s.listSeen()); err != nil {
 			return err
 		}
 		err := s.pause(ctx, time.After(watchPace), nil)
 		if err == nil {
-			err = s.pause(ctx, nil, news)
+			err = s.pause(ctx, due, news)
 		}
 		if err != nil {
 			return shared.AsError(err, "watch", "")

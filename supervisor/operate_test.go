@@ -228,3 +228,72 @@ func TestWatchSeesChangesAndTheLastState(t *testing.T) {
 		wantKind(t, <-ended, shared.KindCancelled)
 	})
 }
+
+// TestWatchLeavesWorkersAlone has a watcher beside requests that come one after
+// the other: each is a change, and a look at the loads is a call to the worker.
+func TestWatchLeavesWorkersAlone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var worker *fakeWorker
+		r := newRig(t, twoSlots(), func(r *rig) {
+			r.launcher.script = func(slot string, _ int, w *fakeWorker) {
+				if slot != "a" {
+					return
+				}
+				worker = w
+				w.onGenerate = func(ctx context.Context, q shared.GenerateRequest, emit func(shared.Chunk) error) (shared.Result, error) {
+					return shared.Result{}, pause(ctx, time.Duration(q.MaxTokens)*time.Second)
+				}
+			}
+		})
+		defer r.end()
+		if _, err := r.Prepare(t.Context(), "a", nil); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		lists, running := 0, 0
+		go func() {
+			ended <- r.WatchSlots(ctx, func(l shared.SlotList) error {
+				lists++
+				running = l.Slots[0].Load.SequencesRunning
+				return nil
+			})
+		}()
+		synctest.Wait()
+		const requests, apart = 50, 2 * watchPace
+		for range requests {
+			if _, _, err := r.ask(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(apart)
+		}
+		synctest.Wait()
+		if looks, most := worker.count("status"), 2+int(requests*apart/loadPace); looks > most {
+			t.Errorf("the worker was asked for its load %d times during %d requests, at most %d were meant", looks, requests, most)
+		}
+		if lists < requests {
+			t.Errorf("the watcher saw %d lists during %d requests", lists, requests)
+		}
+		hold := make(chan error, 1)
+		long, stop := context.WithCancel(t.Context())
+		go func() {
+			_, _, err := r.ask(long, "a", func(q *shared.GenerateRequest) { q.MaxTokens, q.Deadline = 3600, time.Hour })
+			hold <- err
+		}()
+		time.Sleep(2 * loadPace)
+		synctest.Wait()
+		if running != 1 {
+			t.Errorf("the watcher sees %d running requests after %v, one runs", running, 2*loadPace)
+		}
+		stop()
+		<-hold
+		time.Sleep(2 * loadPace)
+		synctest.Wait()
+		if running != 0 {
+			t.Errorf("the watcher still sees %d running requests", running)
+		}
+		cancel()
+		wantKind(t, <-ended, shared.KindCancelled)
+	})
+}

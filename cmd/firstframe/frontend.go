@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"github.com/firstframe/firstframe/shared"
 	"github.com/firstframe/firstframe/supervisor"
@@ -49,11 +50,35 @@ func listenHTTP(ctx context.Context, spec proxySpec) (*httpFrontend, error) {
 		return nil, shared.Errorf(shared.KindConfig, "cannot listen on %s: %w", spec.HTTP.Listen, err)
 	}
 	defer func() { _ = listener.Close() }() // the file below keeps it open
-	socket, err := listener.(*net.TCPListener).File()
+	socket, err := unpolled(listener.(*net.TCPListener))
+	if err != nil {
+		return nil, fmt.Errorf("cannot keep the socket of %s: %w", spec.HTTP.Listen, err)
+	}
+	return &httpFrontend{spec: spec, socket: socket, url: httpURL(spec.HTTP, listener.Addr())}, nil
+}
+
+// unpolled is the socket of a listener as a file that the runtime's poller does
+// not know. With one that it knows, each new connection would wake this process
+// too, which accepts none.
+func unpolled(l *net.TCPListener) (*os.File, error) {
+	raw, err := l.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	return &httpFrontend{spec: spec, socket: socket, url: httpURL(spec.HTTP, listener.Addr())}, nil
+	var fd int
+	controlErr := raw.Control(func(own uintptr) {
+		if fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			return
+		}
+		// os.NewFile leaves files in blocking mode alone. Whoever accepts sets its mode itself.
+		if err = unix.SetNonblock(fd, false); err != nil {
+			_ = unix.Close(fd) // the first error is the one that tells
+		}
+	})
+	if err := errors.Join(controlErr, err); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "listener"), nil
 }
 
 // start starts the proxy and keeps it running.

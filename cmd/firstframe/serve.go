@@ -102,33 +102,40 @@ func (a *app) serve(ctx context.Context, path, level string, logJSON bool) (err 
 // announce prints the slots once every preloaded one is resident or has failed,
 // and what can be done now, then waits for the end.
 func (a *app) announce(ctx context.Context, f shared.Frontend, preload map[string]bool, web *httpFrontend, next string) error {
-	said := false
+	var settledList shared.SlotList
 	err := f.WatchSlots(ctx, func(l shared.SlotList) error {
-		if said {
-			return nil
-		}
 		for _, s := range l.Slots {
 			if preload[s.SlotID] && !settled(s) {
 				return nil
 			}
 		}
-		said = true
-		if err := slotTable(a.out, l); err != nil {
+		settledList = l
+		return errSettled
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case !errors.Is(err, errSettled):
+		return err
+	}
+	if err := slotTable(a.out, settledList); err != nil {
+		return err
+	}
+	if web != nil {
+		if _, err := fmt.Fprintln(a.out, "http at", web.url); err != nil {
 			return err
 		}
-		if web != nil {
-			if _, err := fmt.Fprintln(a.out, "http at", web.url); err != nil {
-				return err
-			}
-		}
-		_, err := fmt.Fprintln(a.out, next)
-		return err
-	})
-	if ctx.Err() != nil {
-		return nil
 	}
-	return err
+	if _, err := fmt.Fprintln(a.out, next); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
 }
+
+// errSettled ends a watch that has seen what it waited for: each further change,
+// and there are some with each request, would cost a list.
+var errSettled = errors.New("all slots have settled")
 
 // settled reports whether the preparation of a slot has ended, one way or the other.
 func settled(s shared.SlotInfo) bool {
