@@ -26,7 +26,13 @@ type app struct {
 	stateDir    string
 	// frontend replaces the running supervisor in tests; nil means attach.
 	frontend shared.Frontend
+	// settle prepares the process before a command that starts other processes;
+	// it may start the program anew. Nil in tests.
+	settle func()
 }
+
+// supervises marks commands that start a supervisor.
+const supervises = "supervises"
 
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
@@ -78,6 +84,11 @@ func (a *app) root() *cobra.Command {
 		SilenceErrors: true,
 		Args:          noCommand,
 		RunE:          helpOnly,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			if _, marked := cmd.Annotations[supervises]; marked && a.settle != nil {
+				a.settle()
+			}
+		},
 	}
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", os.Getenv(envStateDir),
 		"state directory of the supervisor (default $"+envStateDir+" or the per-user runtime folder)")

@@ -36,8 +36,9 @@ const benchContext = 2048
 func (a *app) benchCmd() *cobra.Command {
 	var o benchOptions
 	cmd := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure where the time to the first chunk goes, under load, and against other servers",
+		Use:         "bench",
+		Annotations: map[string]string{supervises: ""},
+		Short:       "Measure where the time to the first chunk goes, under load, and against other servers",
 		Long: "Measure the phases of the first chunk, each case several times. The embedded model, or the file\n" +
 			"given with --model, runs in a supervisor of its own. With --slot a slot of the running supervisor is measured, and\n" +
 			"evicted again and again for it. Every case but those about context pages asks something new each time.\n" +

@@ -34,10 +34,11 @@ const (
 func (a *app) demoCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "Watch two slots of an embedded model answer, with their phases",
-		Long:  "Start two slots of a small embedded model, Q8_0 and F16, and ask them the same thing cold, resident and\nafter an eviction. Each answer is followed by its phases. Nothing is left behind.",
-		Args:  usageArgs(cobra.NoArgs),
+		Use:         "demo",
+		Annotations: map[string]string{supervises: ""},
+		Short:       "Watch two slots of an embedded model answer, with their phases",
+		Long:        "Start two slots of a small embedded model, Q8_0 and F16, and ask them the same thing cold, resident and\nafter an eviction. Each answer is followed by its phases. Nothing is left behind.",
+		Args:        usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.demo(cmd.Context(), asJSON)
 		},

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/firstframe/firstframe/shared/timerslack"
 )
 
 func main() { os.Exit(run()) }
@@ -19,6 +21,6 @@ func run() int {
 	// A reader that leaves, as head does, is an error of a write and ends the
 	// program in order; the default would leave workers' files behind.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	a := &app{out: os.Stdout, errOut: os.Stderr, in: os.Stdin}
+	a := &app{out: os.Stdout, errOut: os.Stderr, in: os.Stdin, settle: timerslack.Enter}
 	return a.run(ctx, os.Args[1:])
 }

@@ -22,8 +22,9 @@ type runFlags struct {
 func (a *app) runCmd() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run [flags] MODEL.gguf [PROMPT]",
-		Short: "Chat with a model file, without a configuration",
+		Use:         "run [flags] MODEL.gguf [PROMPT]",
+		Annotations: map[string]string{supervises: ""},
+		Short:       "Chat with a model file, without a configuration",
 		Long: "Chat with a model file in the terminal: one slot with default settings in a supervisor of its own, which\n" +
 			"ends with the chat. Each answer is followed by its phases. With PROMPT there is one answer and no chat;\n" +
 			"when standard input is no terminal, each of its lines is one message. MODEL.gguf may also be a name in a local store:\n" +

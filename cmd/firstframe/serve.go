@@ -17,9 +17,10 @@ func (a *app) serveCmd() *cobra.Command {
 	var path, level string
 	var logJSON bool
 	cmd := &cobra.Command{
-		Use:   "serve -c FILE|DIR",
-		Short: "Start the supervisor and prepare the declared slots",
-		Args:  usageArgs(cobra.NoArgs),
+		Use:         "serve -c FILE|DIR",
+		Annotations: map[string]string{supervises: ""},
+		Short:       "Start the supervisor and prepare the declared slots",
+		Args:        usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("log-level") {
 				level = ""
