@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -71,6 +74,13 @@ func (b *bencher) against(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
+		same, err := sameContent(b.spec.ModelPath, path)
+		if err != nil {
+			return err
+		}
+		if same {
+			return errors.New("--other-model is the same model as the first: whoever serves one of them serves both, and there is no switch")
+		}
 		other := slots[0]
 		other.SlotID, other.Model, other.ModelPath = b.spec.SlotID+"-other", strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))+"-other", path
 		slots = append(slots, other)
@@ -132,6 +142,47 @@ func (b *bencher) matchOne(ctx context.Context, s ownServer, ours, theirs *bench
 		return errors.Join(fmt.Errorf("cannot compare with %s (%s): %w", theirs.Base, theirs.Kind, err), s.ended())
 	}
 	return nil
+}
+
+// sameContent compares two files.
+func sameContent(a, b string) (bool, error) {
+	var files [2]*os.File
+	var infos [2]os.FileInfo
+	for i, path := range []string{a, b} {
+		var err error
+		if files[i], err = os.Open(path); err != nil {
+			return false, err
+		}
+		defer func() { _ = files[i].Close() }() // nothing was written
+		if infos[i], err = files[i].Stat(); err != nil {
+			return false, err
+		}
+	}
+	if os.SameFile(infos[0], infos[1]) {
+		return true, nil
+	}
+	if infos[0].Size() != infos[1].Size() {
+		return false, nil
+	}
+	var parts [2][]byte
+	for i := range parts {
+		parts[i] = make([]byte, 1<<20)
+	}
+	for {
+		for i, f := range files {
+			n, err := io.ReadFull(f, parts[i][:cap(parts[i])])
+			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				return false, err
+			}
+			parts[i] = parts[i][:n]
+		}
+		if !bytes.Equal(parts[0], parts[1]) {
+			return false, nil
+		}
+		if len(parts[0]) < cap(parts[0]) {
+			return true, nil
+		}
+	}
 }
 
 // tellMatch prints the comparison for people.

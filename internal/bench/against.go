@@ -42,6 +42,7 @@ const (
 	MatchBack     = "switch_known_prompt"
 	MatchShared   = "shared_prefix"
 	MatchRestart  = "shared_prefix_after_restart"
+	MatchAway     = "shared_prefix_after_switch"
 	MatchClients  = "eight_clients"
 	MatchBranch4  = "four_branches"
 	MatchBranch16 = "sixteen_branches"
@@ -49,7 +50,7 @@ const (
 
 // MatchCases lists all of them in the order in which they are measured.
 func MatchCases() []string {
-	return []string{MatchHit, MatchNew, MatchReload, MatchSwitch, MatchBack, MatchShared, MatchRestart, MatchClients, MatchBranch4, MatchBranch16}
+	return []string{MatchHit, MatchNew, MatchReload, MatchSwitch, MatchBack, MatchShared, MatchRestart, MatchAway, MatchClients, MatchBranch4, MatchBranch16}
 }
 
 const (
@@ -79,7 +80,7 @@ func StepsOf(name string, pairs int) int {
 	switch {
 	case name == MatchShared:
 		return sharedPrefixes * (sharedRounds(pairs) - 1)
-	case name == MatchRestart:
+	case name == MatchRestart, name == MatchAway:
 		return sharedPrefixes
 	case dear(name):
 		return max(min(pairs, leastPairs), pairs/4)
@@ -133,8 +134,12 @@ func (m *Match) Run(ctx context.Context) ([]Comparison, error) {
 
 func (m *Match) one(ctx context.Context, name string, step func(context.Context) error) error {
 	switch name {
-	case MatchShared, MatchRestart:
-		return m.shared(ctx, name == MatchRestart)
+	case MatchShared:
+		return m.shared(ctx, nil)
+	case MatchRestart:
+		return m.shared(ctx, m.restart)
+	case MatchAway:
+		return m.shared(ctx, m.away)
 	}
 	// What warms up is not counted.
 	warmUp := m.WarmUp
@@ -242,31 +247,63 @@ func (m *Match) exchange(ctx context.Context, known bool) error {
 				return err
 			}
 		}
-		other := p.Client
-		other.Model = m.TheirOther
-		if p == m.Ours {
-			other.Model = m.OurOther
-		}
-		if _, err := other.Ask(ctx, Question{Text: m.Prompts.Text(number+1, hitTokens), MaxTokens: 1}); err != nil {
-			return err
-		}
-		if p != m.Ours {
-			return nil
-		}
-		stayed, err := p.ready(ctx)
-		if err == nil && stayed {
-			err = errBothFit
-		}
-		return err
+		return m.askOther(ctx, p, number+1)
 	})
 }
 
+// askOther puts a question to the other model, and makes sure that it took the
+// place of the first.
+func (m *Match) askOther(ctx context.Context, p *Peer, number int) error {
+	other := p.Client
+	other.Model = m.TheirOther
+	if p == m.Ours {
+		other.Model = m.OurOther
+	}
+	if _, err := other.Ask(ctx, Question{Text: m.Prompts.Text(number, hitTokens), MaxTokens: 1}); err != nil {
+		return err
+	}
+	if p != m.Ours {
+		return nil
+	}
+	stayed, err := p.ready(ctx)
+	if err == nil && stayed {
+		err = errBothFit
+	}
+	return err
+}
+
+// restart replaces the processes of both sides.
+func (m *Match) restart(ctx context.Context) error {
+	if !m.Theirs.CanUnload() {
+		return fmt.Errorf("%s: %w", m.Theirs.Kind, ErrNoAPI)
+	}
+	for _, p := range m.sides() {
+		if err := p.Restart(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// away has both sides serve the other model for one request.
+func (m *Match) away(ctx context.Context) error {
+	if m.OurOther == "" || m.TheirOther == "" {
+		return errNoOther
+	}
+	for _, p := range m.sides() {
+		if err := m.askOther(ctx, p, m.next()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // shared asks many conversations that share system prompts. Only rounds after
-// the first count, except after a restart, when those of the first round do, who
-// find what was kept.
-func (m *Match) shared(ctx context.Context, restart bool) error {
+// the first count: with between, which is called after it, the one that finds what
+// was kept.
+func (m *Match) shared(ctx context.Context, between func(context.Context) error) error {
 	w := SharedPrefix{Prefixes: sharedPrefixes, PrefixTokens: 384, QuestionTokens: 32, Rounds: sharedRounds(m.Pairs), MaxTokens: m.MaxTokens}.Scaled(m.ContextTokens)
-	if restart {
+	if between != nil {
 		w.Rounds = 2
 	}
 	questions := m.Prompts.Questions(m.next(), w)
@@ -277,14 +314,9 @@ func (m *Match) shared(ctx context.Context, restart bool) error {
 			}
 		}
 	}
-	if restart {
-		if !m.Theirs.CanUnload() {
-			return fmt.Errorf("%s: %w", m.Theirs.Kind, ErrNoAPI)
-		}
-		for _, p := range m.sides() {
-			if err := p.Restart(ctx); err != nil {
-				return err
-			}
+	if between != nil {
+		if err := between(ctx); err != nil {
+			return err
 		}
 	}
 	for _, q := range questions[w.Prefixes:] {

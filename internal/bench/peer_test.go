@@ -163,7 +163,7 @@ func TestMatchWithoutAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := Match{Ours: a, Theirs: b, Prompts: prompts, Pairs: 1, MaxTokens: 2, ContextTokens: 2048, Cases: []string{MatchHit, MatchReload, MatchSwitch, MatchRestart}, Step: func() {}}
+	m := Match{Ours: a, Theirs: b, Prompts: prompts, Pairs: 1, MaxTokens: 2, ContextTokens: 2048, Cases: []string{MatchHit, MatchReload, MatchSwitch, MatchRestart, MatchAway}, Step: func() {}}
 	list, err := m.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestMatchWithoutAPI(t *testing.T) {
 			without = append(without, c.Case)
 		}
 	}
-	if diff := cmp.Diff([]string{MatchReload, MatchSwitch, MatchRestart}, without); diff != "" {
+	if diff := cmp.Diff([]string{MatchReload, MatchSwitch, MatchRestart, MatchAway}, without); diff != "" {
 		t.Errorf("not comparable (-want +got):\n%s", diff)
 	}
 	f.answer = func(w http.ResponseWriter, _ *http.Request) {
