@@ -141,6 +141,9 @@ func (r *resident) await(q *request, emit func(shared.Chunk) error) (shared.Resu
 		if end != nil {
 			return end.result, end.err
 		}
+		if !first {
+			r.scheduler.nextBeat(ctx, q.box)
+		}
 	}
 }
 

@@ -25,10 +25,11 @@ type mailbox struct {
 	end     *outcome
 	ready   chan struct{} // holds one signal while there is something to take
 	emitted chan struct{} // closed once the first chunk has been handed on
+	ended   chan struct{} // closed once the end has been put
 }
 
 func newMailbox() *mailbox {
-	return &mailbox{ready: make(chan struct{}, 1), emitted: make(chan struct{})}
+	return &mailbox{ready: make(chan struct{}, 1), emitted: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // put adds a chunk. Only the first text chunk of a request carries phases.
@@ -49,6 +50,7 @@ func (m *mailbox) finish(o outcome) {
 	m.mu.Lock()
 	m.end = &o
 	m.mu.Unlock()
+	close(m.ended)
 	m.signal()
 }
 

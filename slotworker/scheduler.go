@@ -30,6 +30,7 @@ type schedulerConfig struct {
 // touches the context, and is locked to its OS thread for that.
 type scheduler struct {
 	cfg   schedulerConfig
+	began time.Time // when the beat of its answers began
 	inbox chan *request
 	flush chan chan struct{}
 	stop  chan struct{}
@@ -69,6 +70,7 @@ func startScheduler(cfg schedulerConfig) (*scheduler, error) {
 	limit := cfg.context.Sequences + cfg.queue
 	s := &scheduler{
 		cfg:   cfg,
+		began: time.Now(),
 		inbox: make(chan *request, limit),
 		flush: make(chan chan struct{}),
 		stop:  make(chan struct{}),
