@@ -34,6 +34,9 @@ func testMain(m *testing.M) int {
 		return startUnlocked(worker)
 	}
 	dir, err := os.MkdirTemp("", "ff-e2e-")
+	if err == nil {
+		err = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" "+raceDetector))
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
