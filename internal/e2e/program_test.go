@@ -312,7 +312,8 @@ func kill(t testing.TB, pid int, sig syscall.Signal) {
 	}
 }
 
-// twoSlots is a configuration of both precisions with what tests add to it.
+// twoSlots is a configuration of both precisions with what tests add to it. One
+// thread each: more would wait for each other on a busy machine.
 func twoSlots(t testing.TB, shaQ8 string) string {
 	return fmt.Sprintf(`
 model "q8" {
@@ -325,11 +326,13 @@ model "f16" {
   path = %q
 }
 slot "q8" {
-  model = model.q8
+  model   = model.q8
+  threads = 1
   context { tokens = 512 }
 }
 slot "f16" {
   model    = model.f16
+  threads  = 1
   transfer = "pageable"
   context { tokens = 512 }
 }
