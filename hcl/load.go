@@ -3,15 +3,15 @@ package hcl
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // Bounds of what is worth parsing: a configuration is written by hand.
@@ -50,7 +50,7 @@ func read(path string) ([]Source, hcl.Diagnostics) {
 	var sources []Source
 	var diags hcl.Diagnostics
 	for _, file := range files {
-		text, err := readFile(file)
+		text, err := regular.Read(file, maxFileBytes)
 		if err != nil {
 			diags = append(diags, fileError(file, err)...)
 			continue
@@ -88,28 +88,6 @@ func filesAt(path string) ([]string, error) {
 		return nil, fmt.Errorf("it has %d .hcl files, and more than %d are not read", len(files), maxFiles)
 	}
 	return files, nil
-}
-
-// readFile reads regular files of a sane size only: a pipe would block, a
-// device would never end.
-func readFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err == nil && len(text) > maxFileBytes {
-		err = fmt.Errorf("it is larger than %d bytes", maxFileBytes)
-	}
-	return text, err
 }
 
 func fileError(path string, err error) hcl.Diagnostics {

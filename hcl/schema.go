@@ -96,7 +96,7 @@ func Schema() Block {
 		{Name: "supervisor", Meaning: "the supervisor process", Keys: []Key{
 			{Name: "state_dir", Type: typeString, Default: "per-user runtime folder", Meaning: "folder for sockets, logs and kept state"},
 			{Name: "min_residency", Type: typeDuration, Default: "10s", Meaning: "a slot just loaded is not evicted for another one for that long; 0s means at once"},
-			{Name: "drain_timeout", Type: typeDuration, Default: "30s", Meaning: "how long running requests may go on when their slot stops"},
+			{Name: "drain_timeout", Type: typeDuration, Default: "30s", Meaning: "how long running requests may go on when their slot stops, as long as they get on"},
 			{Name: "wedge_after", Type: typeDuration, Default: "20s", Meaning: "a worker that gives no sign of life, or does not get on with its work, for that long is killed"},
 			{Name: "heartbeat", Type: typeDuration, Default: "1s", Meaning: "how often workers are asked for a sign of life"},
 		}, Blocks: []Block{

@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/firstframe/firstframe/shared"
 )
 
 // sourceText travels with a diagnostic, which is then shown with the line as it
@@ -27,7 +29,7 @@ func WriteDiagnostics(w io.Writer, diags hcl.Diagnostics, color bool) error {
 		if color {
 			red, reset = "\x1b[31m", "\x1b[0m"
 		}
-		fmt.Fprintf(&b, "%s%s%s: %s\n\n", red, severity(d), reset, d.Summary)
+		fmt.Fprintf(&b, "%s%s%s: %s\n\n", red, severity(d), reset, shared.Visible(d.Summary))
 		if d.Subject != nil {
 			start := d.Subject.Start
 			fmt.Fprintf(&b, "  on %s:%d:%d:\n", shown(d.Subject.Filename), start.Line, start.Column)
@@ -37,7 +39,7 @@ func WriteDiagnostics(w io.Writer, diags hcl.Diagnostics, color bool) error {
 			}
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s\n\n", d.Detail)
+		fmt.Fprintf(&b, "%s\n\n", shared.Visible(d.Detail))
 	}
 	_, err := w.Write(b.Bytes())
 	return err

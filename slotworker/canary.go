@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // The canary is a fixed prompt and the tokens that the model gave to it when it
@@ -130,9 +131,12 @@ func (c canaryReference) fileName() string {
 	return strings.TrimPrefix(shared.HashFields("firstframe/canary/v1", fields...), "sha256:") + ".json"
 }
 
+// maxCanary bounds a reference, which has some hundred bytes.
+const maxCanary = 1 << 20
+
 func readCanary(path string) (canaryReference, error) {
 	var c canaryReference
-	b, err := os.ReadFile(path)
+	b, err := regular.Read(path, maxCanary)
 	if err != nil {
 		return c, err
 	}

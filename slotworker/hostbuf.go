@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"syscall"
 
 	"github.com/firstframe/firstframe/shared"
 	"github.com/firstframe/firstframe/shared/gguf"
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // hostBlock is the unit of reading, locking, hashing and progress.
@@ -191,25 +191,17 @@ func readHost(ctx context.Context, path string, transfer shared.Transfer, read f
 	return h, h.checkStill()
 }
 
-// openModel opens a regular file. O_NONBLOCK keeps a named pipe from blocking.
+// openModel opens a file that has something in it.
 func openModel(path string) (*os.File, os.FileInfo, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, info, err := regular.Open(path)
 	if err != nil {
 		return nil, nil, shared.Errorf(shared.KindModelFile, "cannot open the model file: %w", err)
 	}
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		err = shared.Errorf(shared.KindModelFile, "cannot look at the model file: %w", err)
-	case !info.Mode().IsRegular():
-		err = shared.Errorf(shared.KindModelFile, "%s is not a regular file", path)
-	case info.Size() == 0:
-		err = shared.Errorf(shared.KindModelFile, "%s is empty", path)
-	default:
-		return file, info, nil
+	if info.Size() == 0 {
+		_ = file.Close() // nothing was read
+		return nil, nil, shared.Errorf(shared.KindModelFile, "%s is empty", path)
 	}
-	_ = file.Close()
-	return nil, nil, err
+	return file, info, nil
 }
 
 // open opens all files of the model.

@@ -12,7 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 const testModel = "../testdata/models/storyteller-q8_0.gguf"
@@ -210,6 +213,30 @@ func TestWrongIdentityIsNeverResident(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// Nobody is at the other end of the pipe: to wait for it would never end.
+func TestCanaryThatIsNoFile(t *testing.T) {
+	s := newSlot(t)
+	defer s.end()
+	s.prepare()
+	if _, err := s.Evict(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(s.cfg.StateDir, "canary", "*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("canary files: %v, %v", files, err)
+	}
+	if err := errors.Join(os.Remove(files[0]), unix.Mkfifo(files[0], 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Activate(t.Context(), shared.ActivateRequest{Expected: s.expected})
+	if shared.KindOf(err) != shared.KindEngine || !errors.Is(err, regular.ErrNot) {
+		t.Errorf("got %v", err)
+	}
+	if st := s.status(); st.Status != shared.SlotEmpty {
+		t.Errorf("the slot is %s", st.Status)
+	}
 }
 
 func TestCanaryIsKeptAndCompared(t *testing.T) {

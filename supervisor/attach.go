@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/firstframe/firstframe/shared"
 	"github.com/firstframe/firstframe/shared/framed"
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // attachPatience bounds an Attach: a supervisor that is stopped accepts
@@ -127,7 +127,7 @@ func dispenseFrontend(protocol plugin.ClientProtocol) (shared.Frontend, error) {
 // readEndpoint finds the supervisor that serves a state directory.
 func readEndpoint(stateDir string) (endpointRecord, error) {
 	path := filepath.Join(stateDir, endpointFile)
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path, maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return endpointRecord{}, notRunning(stateDir)
 	}

@@ -140,10 +140,8 @@ func (c *Companion) live() error {
 	}
 	defer func() { _ = spec.Close() }() // nothing is lost in it
 	cmd := exec.Command(c.cfg.Executable, c.cfg.Args...)
-	cmd.Env = c.cfg.Env
-	if cmd.Env == nil {
-		cmd.Env = []string{} // nil would mean this process's own
-	}
+	cmd.Env = append([]string{}, c.cfg.Env...) // nil would mean this process's own
+	cmd.Env = append(cmd.Env, raceEnvironment()...)
 	cmd.Stdout, cmd.Stderr = c.cfg.Output, c.cfg.Output
 	cmd.ExtraFiles = []*os.File{CompanionSpecFD - 3: specEnd, CompanionListenerFD - 3: c.cfg.Listener}
 	cmd.SysProcAttr = workerAttributes()

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // digestCache remembers the digests of model files over restarts. An entry
@@ -53,6 +54,9 @@ type digestFile struct {
 
 const digestFileVersion = 1
 
+// maxDigests bounds the file, which has some hundred bytes for each model file.
+const maxDigests = 64 << 20
+
 // fileKeyOf looks at a file, or at all parts of a split model.
 func fileKeyOf(paths ...string) (fileKey, error) {
 	path := paths[0]
@@ -90,7 +94,7 @@ func openDigestCache(stateDir string) *digestCache {
 		return c
 	}
 	c.path = filepath.Join(stateDir, "digests.json")
-	data, err := os.ReadFile(c.path)
+	data, err := regular.Read(c.path, maxDigests)
 	if err != nil {
 		return c
 	}

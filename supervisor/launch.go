@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // endPatience is how long anybody waits for a process that has been sent
@@ -50,6 +51,10 @@ type LauncherConfig struct {
 	// StopGrace is how long a worker may take to exit once it has been told to;
 	// 0 means 1 s.
 	StopGrace time.Duration
+	// StallPatience is how long requests may stand still while a worker drains: one
+	// whose engine is stuck would otherwise hold up the end for all of its time.
+	// 0 means 6 s.
+	StallPatience time.Duration
 }
 
 // Validate reports the first thing that is wrong with the configuration.
@@ -61,6 +66,8 @@ func (c LauncherConfig) Validate() error {
 		return configError("", "start_timeout", "start_timeout is negative")
 	case c.StopGrace < 0:
 		return configError("", "stop_grace", "stop_grace is negative")
+	case c.StallPatience < 0:
+		return configError("", "stall_patience", "stall_patience is negative")
 	}
 	for _, v := range c.Env {
 		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
@@ -105,6 +112,7 @@ func NewWorkerLauncher(cfg LauncherConfig) (*WorkerLauncher, error) {
 	}
 	cfg.StartTimeout = orDefault(cfg.StartTimeout, 30*time.Second)
 	cfg.StopGrace = orDefault(cfg.StopGrace, time.Second)
+	cfg.StallPatience = orDefault(cfg.StallPatience, 6*time.Second)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &WorkerLauncher{
 		cfg:    cfg,
@@ -245,13 +253,9 @@ func openLog(path string) (*os.File, int64, error) {
 			return nil, 0, err
 		}
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, info, err := regular.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, 0, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, 0, errors.Join(err, f.Close())
 	}
 	return f, info.Size(), nil
 }

@@ -53,6 +53,7 @@ func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
 		// keep the next ones, and evicted memory stays with the process.
 		"MALLOC_MMAP_THRESHOLD_=1048576",
 	)
+	cmd.Env = append(cmd.Env, raceEnvironment()...)
 	cmd.Env = append(cmd.Env, cfg.Env...)
 	return cmd
 }

@@ -11,6 +11,9 @@ import (
 // drainMargin is how much later than its deadline a drain may answer.
 const drainMargin = 500 * time.Millisecond
 
+// drainBeat is the time between two looks at a worker that drains.
+const drainBeat = 250 * time.Millisecond
+
 // Stop drains the worker, then asks it to end, then kills it.
 func (p *workerProcess) Stop(ctx context.Context, drain time.Duration) {
 	if drain > 0 {
@@ -32,27 +35,51 @@ func (p *workerProcess) Stop(ctx context.Context, drain time.Duration) {
 	}
 }
 
-// drain lets running requests end. A worker that does not even answer a
-// heartbeat has none that could.
+// drain lets running requests end. One that is not getting anywhere is given up
+// before its time.
 func (p *workerProcess) drain(ctx context.Context, deadline time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, deadline+drainMargin)
 	defer cancel()
-	var beat sync.WaitGroup
-	beat.Go(func() {
-		beatCtx, stop := context.WithTimeout(ctx, heartbeatPatience)
-		defer stop()
-		if _, err := p.worker.Heartbeat(beatCtx); err != nil {
-			cancel()
-		}
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		p.awaitStall(ctx)
+		cancel()
 	})
 	cancelled, err := p.worker.Drain(ctx, deadline)
 	cancel()
-	beat.Wait()
+	watch.Wait()
 	switch {
 	case err != nil:
 		p.launcher.log.Warn("worker did not drain", "slot", p.slotID, "pid", p.PID(), "error", err)
 	case cancelled > 0:
 		p.launcher.log.Info("requests cancelled at the end of the drain", "slot", p.slotID, "count", cancelled)
+	}
+}
+
+// awaitStall returns when a draining worker does not answer, when its requests
+// have stood still for too long, or with ctx.
+func (p *workerProcess) awaitStall(ctx context.Context) {
+	var progress uint64
+	moved := time.Now()
+	beat := time.NewTicker(drainBeat)
+	defer beat.Stop()
+	for {
+		asked, stop := context.WithTimeout(ctx, heartbeatPatience)
+		res, err := p.worker.Heartbeat(asked)
+		stop()
+		if err != nil {
+			return
+		}
+		if res.Progress != progress || res.Running+res.Waiting == 0 {
+			progress, moved = res.Progress, time.Now()
+		} else if time.Since(moved) > p.launcher.cfg.StallPatience {
+			return
+		}
+		select {
+		case <-beat.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

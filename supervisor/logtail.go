@@ -4,10 +4,11 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 const (
@@ -20,15 +21,11 @@ const (
 // readLogTail gives what is most telling in a log from an offset on, and the
 // signal that Go says it crashed by. A log that cannot be read tells nothing.
 func readLogTail(path string, offset int64) (lines []string, signal string) {
-	f, err := os.Open(path)
+	f, info, err := regular.Open(path)
 	if err != nil {
 		return nil, ""
 	}
 	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, ""
-	}
 	if offset > info.Size() {
 		offset = 0 // the log was emptied meanwhile
 	}

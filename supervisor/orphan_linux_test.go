@@ -213,6 +213,31 @@ func TestStopOfAStoppedWorkerIsBounded(t *testing.T) {
 	}
 }
 
+// A worker whose requests stand still is not given the time to drain, and neither
+// is one that stops answering in the middle of it. One that gets on is.
+func TestDrainEndsWhenNothingMoves(t *testing.T) {
+	hasty := func(c *LauncherConfig) { c.StopGrace, c.StallPatience = 100*time.Millisecond, time.Millisecond }
+	t.Run("stuck", func(t *testing.T) {
+		p := launch(t, newTestLauncher(t, hasty), "stuck")
+		go p.Stop(context.WithoutCancel(t.Context()), time.Hour)
+		awaitDone(t, p)
+	})
+	t.Run("stopped while it drains", func(t *testing.T) {
+		p := launch(t, newTestLauncher(t, hasty), "endless")
+		go p.Stop(context.WithoutCancel(t.Context()), time.Hour)
+		own := uint64(1) // the launch has asked once
+		eventually(t, "a drain that goes on although it is longer than requests may stand still", func() bool {
+			res, err := p.Worker().Heartbeat(t.Context())
+			own++
+			return err == nil && res.Progress > own+2
+		})
+		stopProcess(t, p.PID())
+		if exit := awaitDone(t, p); exit.Signal != "killed" {
+			t.Errorf("got %+v", exit)
+		}
+	})
+}
+
 func TestStopEndsWithItsContext(t *testing.T) {
 	p := launch(t, newTestLauncher(t, func(c *LauncherConfig) { c.StopGrace = time.Hour }), "deaf")
 	stopProcess(t, p.PID())

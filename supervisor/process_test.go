@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -103,6 +104,7 @@ type testWorker struct {
 	shared.Worker
 	mode   string
 	slotID string
+	beats  atomic.Uint64
 }
 
 // Describe tells the environment.
@@ -115,6 +117,13 @@ func (w *testWorker) Heartbeat(ctx context.Context) (shared.HeartbeatResult, err
 	if w.mode == "mute" {
 		<-ctx.Done()
 		return shared.HeartbeatResult{}, ctx.Err()
+	}
+	n := w.beats.Add(1)
+	switch w.mode {
+	case "stuck":
+		return shared.HeartbeatResult{Progress: 1, Running: 1}, nil
+	case "endless":
+		return shared.HeartbeatResult{Progress: n, Running: 1}, nil
 	}
 	return shared.HeartbeatResult{Progress: 1}, nil
 }
@@ -148,6 +157,9 @@ func (w *testWorker) ApplyTemplate(_ context.Context, req shared.ApplyTemplateRe
 
 // Drain says that it cancelled one request.
 func (w *testWorker) Drain(ctx context.Context, deadline time.Duration) (int, error) {
+	if w.mode == "stuck" || w.mode == "endless" {
+		select {} // in native code nothing can be cancelled
+	}
 	select {
 	case <-ctx.Done():
 		return 0, ctx.Err()

@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // What lies where in a state directory. Everything in workDir belongs to the
@@ -75,6 +76,9 @@ func OpenStateDir(dir string) (*StateDir, error) {
 		return nil, err
 	}
 	lock := flock.New(filepath.Join(path, lockFile))
+	if err := regular.Ensure(lock.Path(), 0o600); err != nil {
+		return nil, stateDirError(path, "cannot lock it: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
 	defer cancel()
 	held, err := lock.TryLockContext(ctx, lockPatience/50)
@@ -170,7 +174,7 @@ func ownerOf(info fs.FileInfo) int {
 
 // lockHolder names the process that has the lock, as it wrote it there.
 func lockHolder(path string) string {
-	text, err := os.ReadFile(path)
+	text, err := regular.Read(path, maxRecord)
 	pid, parseErr := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || parseErr != nil || pid <= 0 {
 		return "another supervisor"

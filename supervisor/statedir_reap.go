@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // workerRecord is what a later supervisor has to know of a worker that this one
@@ -26,10 +28,13 @@ func writeRecord(dir string, rec workerRecord) error {
 	return writeFileAtomic(filepath.Join(dir, recordFile), data)
 }
 
+// maxRecord bounds a record, and whatever else is one short line.
+const maxRecord = 64 << 10
+
 // readRecord gives a record that proves nothing for one that cannot be read.
 func readRecord(dir string) workerRecord {
 	var rec workerRecord
-	data, err := os.ReadFile(filepath.Join(dir, recordFile))
+	data, err := regular.Read(filepath.Join(dir, recordFile), maxRecord)
 	if err != nil || json.Unmarshal(data, &rec) != nil {
 		return workerRecord{}
 	}

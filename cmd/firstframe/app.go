@@ -66,12 +66,13 @@ func (a *app) tell(cmd *cobra.Command, err error) {
 			return
 		}
 	}
-	fmt.Fprintln(a.errOut, "firstframe:", err)
+	say := visible{a.errOut}
+	fmt.Fprintln(say, "firstframe:", err)
 	if wrongUsage {
 		fmt.Fprintf(a.errOut, "see: %s --help\n", cmd.CommandPath())
 	}
 	for _, line := range hints(err) {
-		fmt.Fprintln(a.errOut, line)
+		fmt.Fprintln(say, line)
 	}
 }
 
@@ -124,5 +125,5 @@ func (a *app) printJSON(v any) error {
 
 // progressf tells people what is going on, apart from the output.
 func (a *app) progressf(format string, args ...any) {
-	fmt.Fprintf(a.errOut, format+"\n", args...)
+	fmt.Fprintf(visible{a.errOut}, format+"\n", args...)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +78,7 @@ func (a *app) benchDiff(d bench.Diff, asJSON bool) error {
 }
 
 func (a *app) printDiff(d bench.Diff) error {
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	w := table(a.out)
 	fmt.Fprintln(w, "\tOLD\tNEW\tRATIO\t")
 	for _, c := range d.Changes {
 		mark := ""

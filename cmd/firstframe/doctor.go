@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,7 +65,7 @@ func (a *app) printChecks(doc doctorJSON, asJSON bool) error {
 	if asJSON {
 		return a.printJSON(doc)
 	}
-	t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	t := table(a.out)
 	for _, c := range doc.Checks {
 		mark := "ok"
 		switch {

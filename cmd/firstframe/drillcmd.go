@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
@@ -86,7 +85,7 @@ func (a *app) printDrill(doc drillJSON, results []drillResult, asJSON bool) erro
 	if asJSON {
 		return a.printJSON(doc)
 	}
-	t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	t := table(a.out)
 	fmt.Fprintln(t, "CASE\tDETECTED\tRECOVERED\tNOTE")
 	for _, r := range results {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", r.name, lasted(r.noticed), lasted(r.recovered), dash(r.note))

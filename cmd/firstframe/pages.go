@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -212,7 +211,7 @@ func (a *app) printPages(doc pageFilesJSON, f pagesFlags, groups bool) error {
 		return a.printJSON(doc)
 	}
 	if groups && len(doc.Groups) > 0 {
-		t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+		t := table(a.out)
 		fmt.Fprintln(t, "SLOT\tSTATE\tMODEL\tLAYOUT\tSLOT REVISION\tDECLARED\tPAGES\tTOKENS\tSIZE\tLAST USED")
 		for _, g := range doc.Groups {
 			declared := "-"

@@ -133,7 +133,7 @@ func (a *app) printReload(res shared.Reload, asJSON bool) error {
 	}
 	remarks := func() error {
 		for _, d := range res.Diagnostics {
-			if _, err := fmt.Fprint(a.errOut, d.Text); err != nil {
+			if _, err := fmt.Fprint(visible{a.errOut}, d.Text); err != nil {
 				return err
 			}
 		}
@@ -145,7 +145,7 @@ func (a *app) printReload(res shared.Reload, asJSON bool) error {
 			if err := remarks(); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(a.errOut, "firstframe:", err)
+			_, err := fmt.Fprintln(visible{a.errOut}, "firstframe:", err)
 			return err
 		})
 	}
@@ -210,7 +210,7 @@ func (a *app) printPlan(p shared.Plan, applied bool) error {
 	if p.Empty() {
 		b.WriteString("; nothing to do")
 	}
-	_, err := fmt.Fprintln(a.out, b.String())
+	_, err := fmt.Fprintln(visible{a.out}, b.String())
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/schollz/progressbar/v3"
@@ -72,6 +73,10 @@ func (a *app) pull(ctx context.Context, f pullFlags, from string) error {
 	bar := a.fetchBar()
 	defer bar.finish()
 	cfg.Progress = bar.show
+	cfg.Retry = func(cause error, wait time.Duration) {
+		bar.clear()
+		a.progressf("%v; next try in %v", cause, wait.Round(100*time.Millisecond))
+	}
 	res, err := modelfetch.Fetch(ctx, cfg)
 	if err != nil {
 		return err
@@ -156,6 +161,13 @@ func (b *fetchBar) show(p modelfetch.Progress) {
 		b.bar.ChangeMax64(p.Total)
 	}
 	_ = b.bar.Set64(p.Done) // only a bar that has been finished refuses
+}
+
+// clear makes room for a line, below which the bar is drawn again.
+func (b *fetchBar) clear() {
+	if b.bar != nil {
+		_ = b.bar.Clear() // as with Finish
+	}
 }
 
 func (b *fetchBar) finish() {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,12 +22,18 @@ func modelSite(t *testing.T) (file []byte, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var busy atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/org/repo/resolve/main/sub/m.gguf" {
 			http.NotFound(w, r)
 			return
 		}
 		w.Header().Set("ETag", `"v1"`)
+		if r.URL.Query().Has("later") && busy.Add(1) == 1 {
+			w.Header().Set("Retry-After", "0")
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+			return
+		}
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file))
 	}))
 	t.Cleanup(srv.Close)
@@ -60,6 +67,9 @@ func TestPull(t *testing.T) {
 	address := url + "/org/repo/resolve/main/sub/m.gguf?download=true"
 	if r := run(address); r.code != exitOK || r.stdout != filepath.Join(data, "firstframe", "models", "m.gguf")+"\n" || !strings.Contains(r.stderr, digest) {
 		t.Errorf("by its address: %+v", r)
+	}
+	if r := run("--out", filepath.Join(data, "later.gguf"), address+"&later"); r.code != exitOK || strings.Count(r.stderr, "the server answers 503 Service Unavailable; next try in 0s\n") != 1 {
+		t.Errorf("from a server that is busy: %+v", r)
 	}
 	out := filepath.Join(data, "wrong.gguf")
 	for _, bad := range []struct {

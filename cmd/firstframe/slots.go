@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -88,7 +87,8 @@ func (a *app) watchSlots(ctx context.Context, f shared.Frontend, asJSON bool) er
 
 // slotTable prints one line a slot, and the errors below it.
 func slotTable(w io.Writer, l shared.SlotList) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	w = visible{w}
+	t := table(w)
 	fmt.Fprintln(t, "SLOT\tMODEL\tPRECISION\tSTATUS\tPROCESS\tPID\tRESTARTS\tHOST\tDEVICE\tCONTEXT\tIN FLIGHT")
 	for _, s := range l.Slots {
 		status := string(s.Status)

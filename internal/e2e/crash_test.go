@@ -45,11 +45,13 @@ func TestCrashLoopOnLoad(t *testing.T) {
 model "good" { path = %q }
 model "bad" { path = %q }
 slot "good" {
-  model = model.good
+  model   = model.good
+  threads = 1
   context { tokens = 256 }
 }
 slot "bad" {
   model   = model.bad
+  threads = 1
   preload = false
   context { tokens = 256 }
   restart {

@@ -80,6 +80,26 @@ func TestStoppedWorkersDoNotHoldUpAnything(t *testing.T) {
 	}
 }
 
+// Whoever does not want to wait for the orderly end says so again.
+func TestInterruptedTwice(t *testing.T) {
+	s := serve(t, twoSlots(t, sha256Q8))
+	slots := s.slots()
+	stop(t, slots["f16"].PID) // so that the orderly end takes its time
+	ended := map[string]func(time.Duration) bool{}
+	for id, slot := range slots {
+		ended[id] = watchEnd(t, slot.PID)
+	}
+	kill(t, s.cmd.Process.Pid, syscall.SIGINT)
+	s.printed("stopping")
+	_ = s.cmd.Process.Signal(syscall.SIGINT) // on a busy machine it may have ended
+	s.waitEnd()
+	for id, gone := range ended {
+		if !gone(*killsWithin) {
+			t.Errorf("the worker of %s outlives serve", id)
+		}
+	}
+}
+
 func TestWrongDigestKeepsOneSlotEmpty(t *testing.T) {
 	wrong := strings.Repeat("0123456789abcdef", 4)
 	s := serve(t, twoSlots(t, wrong))

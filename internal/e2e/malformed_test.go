@@ -20,9 +20,9 @@ func TestMalformedModels(t *testing.T) {
 	}
 	dir := t.TempDir()
 	var config strings.Builder
-	fmt.Fprintf(&config, "model \"good\" { path = %q }\nslot \"good\" {\n  model = model.good\n  context { tokens = 256 }\n}\n", model(t, "storyteller-q8_0.gguf"))
+	fmt.Fprintf(&config, "model \"good\" { path = %q }\nslot \"good\" {\n  model = model.good\n  threads = 1\n  context { tokens = 256 }\n}\n", model(t, "storyteller-q8_0.gguf"))
 	declare := func(name, path string) {
-		fmt.Fprintf(&config, "model %q { path = %q }\nslot %q {\n  model = model[%q]\n  context { tokens = 256 }\n}\n", name, path, name, name)
+		fmt.Fprintf(&config, "model %q { path = %q }\nslot %q {\n  model = model[%q]\n  threads = 1\n  context { tokens = 256 }\n}\n", name, path, name, name)
 	}
 	want := map[string]string{} // slot to what is wrong with its file
 	for i, c := range brokenModels(t, valid) {

@@ -24,9 +24,7 @@ type openAI struct {
 
 func openAIClient(t *testing.T) *openAI {
 	t.Helper()
-	// One thread each: more would wait for each other on a busy machine.
-	config := strings.ReplaceAll(twoSlots(t, sha256Q8), "context { tokens = 512 }", "threads = 1\n  context { tokens = 512 }")
-	return clientOf(t, config)
+	return clientOf(t, twoSlots(t, sha256Q8))
 }
 
 // clientOf is a client of a server with this configuration.

@@ -34,6 +34,9 @@ func testMain(m *testing.M) int {
 		return startUnlocked(worker)
 	}
 	dir, err := os.MkdirTemp("", "ff-e2e-")
+	if err == nil {
+		err = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" "+raceDetector))
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -309,7 +312,8 @@ func kill(t testing.TB, pid int, sig syscall.Signal) {
 	}
 }
 
-// twoSlots is a configuration of both precisions with what tests add to it.
+// twoSlots is a configuration of both precisions with what tests add to it. One
+// thread each: more would wait for each other on a busy machine.
 func twoSlots(t testing.TB, shaQ8 string) string {
 	return fmt.Sprintf(`
 model "q8" {
@@ -322,11 +326,13 @@ model "f16" {
   path = %q
 }
 slot "q8" {
-  model = model.q8
+  model   = model.q8
+  threads = 1
   context { tokens = 512 }
 }
 slot "f16" {
   model    = model.f16
+  threads  = 1
   transfer = "pageable"
   context { tokens = 512 }
 }

@@ -30,7 +30,8 @@ func TestModelFileReplaced(t *testing.T) {
 	s := serve(t, fmt.Sprintf(`
 model "m" { path = %q }
 slot "story" {
-  model = model.m
+  model   = model.m
+  threads = 1
   context { tokens = 256 }
 }
 `, path))

@@ -57,6 +57,7 @@ slot "parts" {
 }
 slot "copied" {
   model    = model.parts
+  threads  = 1
   transfer = "pageable"
 }
 slot "gone" { model = model.gone }

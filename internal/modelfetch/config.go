@@ -33,6 +33,9 @@ type Config struct {
 	UserAgent string
 	// Progress may be nil. It is called from the goroutine that called Fetch.
 	Progress func(Progress)
+	// Retry may be nil. It is told why what failed is tried again, and after what
+	// wait, before the wait. It is called from the goroutine that called Fetch.
+	Retry func(cause error, wait time.Duration)
 	// Wait is the pause before the first repetition of what failed; 0 means a second.
 	Wait time.Duration
 	// Idle is how long the server may send nothing; 0 means a minute.
@@ -56,6 +59,9 @@ func (c Config) withDefaults() Config {
 	c.SHA256 = strings.ToLower(strings.TrimPrefix(c.SHA256, "sha256:"))
 	if c.Progress == nil {
 		c.Progress = func(Progress) {}
+	}
+	if c.Retry == nil {
+		c.Retry = func(error, time.Duration) {}
 	}
 	if c.Wait == 0 {
 		c.Wait = time.Second

@@ -119,7 +119,9 @@ func (f *fetcher) all(ctx context.Context) error {
 		if fruitless >= f.cfg.Tries {
 			return shared.Errorf(shared.KindUnavailable, "cannot fetch the file, of which %d bytes are there: %w", f.part.size, err)
 		}
-		wait := time.NewTimer(f.cfg.Wait << fruitless)
+		pause := f.cfg.Wait << fruitless
+		f.cfg.Retry(err, pause)
+		wait := time.NewTimer(pause)
 		select {
 		case <-wait.C:
 		case <-ctx.Done():

@@ -171,6 +171,38 @@ func TestCutConnectionsAreTakenUpAgain(t *testing.T) {
 	}
 }
 
+// Whoever waits is told for what: each time that the server refuses for now, cuts
+// the answer off, or does not answer.
+func TestRetriesAreTold(t *testing.T) {
+	s := newSite(t)
+	s.cut.Store(1)
+	asked := 0
+	s.before = func(w http.ResponseWriter, r *http.Request) bool {
+		switch asked++; asked {
+		case 1: // on a connection that served before, the transport would try again by itself
+			panic(http.ErrAbortHandler)
+		case 2:
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+			return true
+		}
+		return false
+	}
+	cfg := s.config(t)
+	var told []string
+	cfg.Retry = func(cause error, wait time.Duration) { told = append(told, fmt.Sprintf("%v; %v", cause, wait)) }
+	res, err := Fetch(t.Context(), cfg)
+	s.whole(t, cfg, res, err)
+	want := []string{"EOF; 1ns", "the server answers 503 Service Unavailable; 2ns", "the connection ended after 300000 of 800004 bytes: unexpected EOF; 1ns"}
+	if len(told) != len(want) {
+		t.Fatalf("told %q", told)
+	}
+	for i, text := range told {
+		if !strings.HasSuffix(text, want[i]) {
+			t.Errorf("told %q; want %q", text, want[i])
+		}
+	}
+}
+
 // stopped ends a fetch after a part of the file.
 func (s *site) stopped(t *testing.T, cfg Config) {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // part is a file that is not whole yet, beside its final place. What its bytes are
@@ -29,6 +30,9 @@ type origin struct {
 	Total     int64  `json:"total"`
 }
 
+// maxNote bounds the note beside what was fetched.
+const maxNote = 64 << 10
+
 // openPart opens what an earlier fetch has left, or makes it. Only one process
 // fetches a file.
 func openPart(out string) (*part, error) {
@@ -39,6 +43,9 @@ func openPart(out string) (*part, error) {
 	p := &part{path: filepath.Join(dir, "."+name+".part")}
 	p.note = p.path + ".json"
 	p.lock = flock.New(p.path, flock.SetPermissions(0o644))
+	if err := regular.Ensure(p.path, 0o644); err != nil {
+		return nil, shared.Errorf(shared.KindConfig, "cannot write beside %s: %w", out, err)
+	}
 	locked, err := p.lock.TryLock()
 	if err != nil {
 		return nil, shared.Errorf(shared.KindConfig, "cannot write beside %s: %w", out, err)
@@ -54,7 +61,7 @@ func openPart(out string) (*part, error) {
 		return nil, errors.Join(err, p.close())
 	}
 	p.size = info.Size()
-	text, err := os.ReadFile(p.note)
+	text, err := regular.Read(p.note, maxNote)
 	if err != nil || json.Unmarshal(text, &p.origin) != nil {
 		p.origin = origin{} // of what is there nobody knows what it is
 	}
@@ -69,6 +76,9 @@ func (p *part) begin(o origin) error {
 	p.size, p.origin = 0, o
 	text, err := json.Marshal(o)
 	if err != nil {
+		return err
+	}
+	if err := regular.Ensure(p.note, 0o600); err != nil {
 		return err
 	}
 	if err := os.WriteFile(p.note, text, 0o600); err != nil {

@@ -30,6 +30,7 @@ type fetcher struct {
 	promised  string // the digest that the server names
 	resumed   int64  // of the bytes, those that were there at the start
 	refused   error  // why a redirect was not followed
+	failed    error  // why the latest request had no answer
 }
 
 const maxRedirects = 10
@@ -40,11 +41,23 @@ func newFetcher(cfg Config, p *part) *fetcher {
 	f.client.Logger = nil
 	f.client.RetryMax = cfg.Tries
 	f.client.RetryWaitMin, f.client.RetryWaitMax = cfg.Wait, 30*cfg.Wait
+	// The client has no hook of its own for a wait that is about to begin, with what
+	// made it necessary.
+	f.client.Backoff = func(least, most time.Duration, attempt int, resp *http.Response) time.Duration {
+		wait := retryablehttp.DefaultBackoff(least, most, attempt, resp)
+		cause := f.failed
+		if resp != nil {
+			cause = fmt.Errorf("the server answers %s", resp.Status)
+		}
+		cfg.Retry(cause, wait)
+		return wait
+	}
 	f.client.ErrorHandler = retryablehttp.PassthroughErrorHandler
 	f.client.CheckRetry = func(ctx context.Context, resp *http.Response, err error) (bool, error) {
 		if f.refused != nil {
 			return false, f.refused
 		}
+		f.failed = err
 		return retryablehttp.DefaultRetryPolicy(ctx, resp, err)
 	}
 	return f

@@ -433,3 +433,20 @@ func TestRemovedSocketLeavesTheOtherWay(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
+
+// lateContext is one whose deadline has passed and whose timer has not fired yet,
+// as on a busy machine.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+// A server that is there is not taken for one that cannot be reached because the
+// caller's time is over: whoever is told so ends its process.
+func TestDeadlineIsNotTheServersFault(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	serving(t, path, words)
+	err := say(lateContext{t.Context()}, dialing(t, path), "a b", ignore)
+	if status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("got %v", err)
+	}
+}

@@ -27,7 +27,7 @@ func TestReadFileTakesRegularFilesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ path, want string }{
-		{dir, "a directory, not a file"},
+		{dir, "a directory, not a regular file"},
 		{pipe, "a named pipe, not a regular file"},
 		{"/dev/zero", "not a regular file"},
 		{loop, "cannot open model file"},

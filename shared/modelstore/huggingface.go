@@ -127,7 +127,11 @@ func (s Stores) huggingFaceNames() []string {
 			if commit == strings.TrimSpace(string(head)) {
 				at = ""
 			}
-			names = append(names, PrefixHuggingFace+org+"/"+name+at+"/"+file)
+			// What nobody can ask for is of no help, and may hold any character.
+			full := PrefixHuggingFace + org + "/" + name + at + "/" + file
+			if _, err := ParseRemote(full); err == nil {
+				names = append(names, full)
+			}
 			return nil
 		})
 	}

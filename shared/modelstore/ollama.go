@@ -155,8 +155,14 @@ func (s Stores) ollamaNames() []string {
 		}
 		for _, path := range found {
 			rel, err := filepath.Rel(root, path)
-			if parts := strings.Split(filepath.ToSlash(rel), "/"); err == nil && len(parts) == 4 && validParts(parts[1:]...) {
-				names = append(names, PrefixOllama+ollamaName{parts[0], parts[1], parts[2], parts[3]}.String())
+			parts := strings.Split(filepath.ToSlash(rel), "/")
+			if err != nil || len(parts) != 4 {
+				continue
+			}
+			// What nobody can ask for is of no help, and may hold any character.
+			name := ollamaName{parts[0], parts[1], parts[2], parts[3]}.String()
+			if _, err := parseOllama(name); err == nil {
+				names = append(names, PrefixOllama+name)
 			}
 		}
 	}

@@ -200,3 +200,25 @@ func FuzzNames(f *testing.F) {
 		}
 	})
 }
+
+// A store may come from anybody. What nobody can ask for is not named.
+func TestNamesThatTerminalsObey(t *testing.T) {
+	dir := real(t)
+	const hostile = "a\x1b]0;owned\x07b"
+	ollama, hub := filepath.Join(dir, "o"), filepath.Join(dir, "hf", "hub")
+	pulled(t, ollama, "registry.ollama.ai/library/good/latest", "good", "")
+	for _, name := range []string{hostile + "/library/m/t", "h/" + hostile + "/m/t", "h/n/" + hostile + "/t", "h/n/m/" + hostile} {
+		pulled(t, ollama, name, "bad", "")
+	}
+	cached(t, hub, "org/repo", hostile, "model.gguf", "bad")
+	cached(t, hub, "org/repo", "bbb", "sub/"+hostile+".gguf", "bad")
+	cached(t, hub, "org/repo", "aaa", "good.gguf", "good")
+	cached(t, hub, "org/"+hostile, "ccc", "model.gguf", "bad")
+	stores := FromEnvironment(environment(map[string]string{"OLLAMA_MODELS": ollama, "HF_HOME": filepath.Join(dir, "hf")}))
+	for name, want := range map[string]string{"ollama:none": "; there are ollama:good:latest", "hf:org/none/x.gguf": "; there are hf:org/repo/good.gguf"} {
+		_, err := stores.Find(name)
+		if err == nil || !strings.HasSuffix(err.Error(), want) || strings.ContainsAny(err.Error(), "\x1b\x07") {
+			t.Errorf("%s: %q", name, err)
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 const (
@@ -98,12 +98,10 @@ func (m *Manifest) validate() error {
 
 // readManifest gives fs.ErrNotExist for a directory that has none.
 func readManifest(dir string) (*Manifest, error) {
-	f, err := os.Open(filepath.Join(dir, manifestName))
-	if err != nil {
+	data, err := regular.Read(filepath.Join(dir, manifestName), maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxManifest))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", manifestName, err)
 	}

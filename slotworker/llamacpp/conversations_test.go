@@ -108,7 +108,8 @@ var loadTolerance = map[string]float32{"f16": 0.1, "q8_0": 1, "q4_0": 1}
 // it does alone, within the tolerance, whatever is cancelled around it. With a page
 // of somebody else in place of a page it does not.
 func TestConversationsMatchTheirSoloRuns(t *testing.T) {
-	for precision, most := range loadTolerance {
+	for _, precision := range precisions {
+		most := loadTolerance[precision]
 		t.Run(precision, func(t *testing.T) {
 			t.Parallel()
 			spec := pageSpec(precision, shared.ReuseFast)

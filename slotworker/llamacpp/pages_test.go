@@ -19,7 +19,7 @@ import (
 // that still hold the prompt's beginning, from host memory, and from disk in
 // another process. It would not with another page in a page's place.
 func TestExactReuseIsBitIdentical(t *testing.T) {
-	for _, precision := range []string{"q8_0", "f16", "q4_0"} {
+	for _, precision := range precisions {
 		t.Run(precision, func(t *testing.T) {
 			t.Parallel()
 			list := prompts(rand.New(rand.NewPCG(3, 4)), 200)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // Names in the directory beside the pages.
@@ -59,10 +61,14 @@ func newSharing(dir string, ops FileOps, wait time.Duration) *sharing {
 func (s *sharing) locked(ctx context.Context, do func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
-	if _, err := s.lock.TryLockContext(ctx, lockPoll); err != nil {
+	err := regular.Ensure(s.lock.Path(), 0o600)
+	if err == nil {
+		_, err = s.lock.TryLockContext(ctx, lockPoll)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot lock %s: %w", s.dir, err)
 	}
-	err := do()
+	err = do()
 	if unlockErr := s.lock.Unlock(); err == nil && unlockErr != nil {
 		err = fmt.Errorf("cannot unlock %s: %w", s.dir, unlockErr)
 	}

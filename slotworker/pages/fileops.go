@@ -1,11 +1,13 @@
 package pages
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 	"time"
+
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // File is an open file of FileOps.
@@ -56,16 +58,11 @@ func (osFiles) Create(_, name string) (File, error) {
 // Open opens regular files only. Anything else of that name is damage: opening a
 // pipe would never return.
 func (osFiles) Open(_, name string) (File, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = damagedf("it is no regular file")
+	f, _, err := regular.Open(name)
+	if errors.Is(err, regular.ErrNot) {
+		return nil, damagedf("it is no regular file")
 	}
 	if err != nil {
-		_ = f.Close() // nothing was read
 		return nil, err
 	}
 	return f, nil

@@ -21,6 +21,21 @@ func decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
 				message: "the content type must be application/json"}
 		}
 	}
+	return decodeAnyType(w, r, v)
+}
+
+// decodeAnyType is decodeBody for bodies of whatever content type, which must not
+// say that they are encoded in another way than all JSON is.
+func decodeAnyType(w http.ResponseWriter, r *http.Request, v any) error {
+	if _, params, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil {
+		// Each text in ASCII is the same text in UTF-8.
+		switch charset := strings.ToLower(params["charset"]); charset {
+		case "", "utf-8", "utf8", "us-ascii", "ascii":
+		default:
+			return &httpError{status: http.StatusUnsupportedMediaType, code: "unsupported_content_type",
+				message: "the charset of JSON must be utf-8"}
+		}
+	}
 	body, err := readBody(w, r)
 	if err != nil {
 		return err

@@ -57,19 +57,11 @@ func (s *Server) ollamaComplete(w http.ResponseWriter, r *http.Request, body oll
 	})
 }
 
+// readOllama reads a body of whatever content type: the examples that everybody
+// copies have none.
 func readOllama(w http.ResponseWriter, r *http.Request, body ollamaBody) (ollamaAsk, error) {
-	if err := decodeOllama(w, r, body); err != nil {
+	if err := decodeAnyType(w, r, body); err != nil {
 		return ollamaAsk{}, err
 	}
 	return body.toAsk()
-}
-
-// decodeOllama reads a strict JSON object of whatever content type: the examples
-// that everybody copies have none.
-func decodeOllama(w http.ResponseWriter, r *http.Request, v any) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	return decodeJSON(body, v)
 }

@@ -51,7 +51,7 @@ func (r *ollamaEmbedRequest) toShared() (shared.EmbedRequest, error) {
 
 func (s *Server) ollamaEmbed(w http.ResponseWriter, r *http.Request) {
 	var body ollamaEmbedRequest
-	err := decodeOllama(w, r, &body)
+	err := decodeAnyType(w, r, &body)
 	s.ollamaVectors(w, r, body, err, func(res shared.EmbedResult, took time.Duration) any {
 		return ollamaEmbedJSON{Model: body.Model, Embeddings: res.Vectors, TotalDuration: took.Nanoseconds(), PromptEvalCount: res.PromptTokens}
 	})
@@ -59,7 +59,7 @@ func (s *Server) ollamaEmbed(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) ollamaEmbedding(w http.ResponseWriter, r *http.Request) {
 	var body ollamaEmbeddingRequest
-	err := decodeOllama(w, r, &body)
+	err := decodeAnyType(w, r, &body)
 	if err == nil && body.Prompt.Kind() != '"' {
 		err = badRequest("invalid_type", "prompt", "prompt is a text")
 	}

@@ -162,7 +162,7 @@ type ollamaShowJSON struct {
 
 func (s *Server) ollamaShow(w http.ResponseWriter, r *http.Request) {
 	var body ollamaShowRequest
-	err := decodeOllama(w, r, &body)
+	err := decodeAnyType(w, r, &body)
 	if err != nil {
 		writeOllamaError(w, err)
 		return

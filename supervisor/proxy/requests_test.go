@@ -168,6 +168,31 @@ func TestWrongRequestsAreNamed(t *testing.T) {
 	c.do("POST", "/v1/completions", `{"model":"story:Q8_0","prompt":"a","echo":true}`).wantError(t, 400, "unsupported_parameter", "echo")
 }
 
+// Bytes that say they are text in another encoding would be read as other text.
+func TestCharsets(t *testing.T) {
+	c := start(t, Config{}, &fake{generate: think})
+	ollama := `{"model":"story:q8_0",` + ollamaHi
+	for _, ct := range []string{"application/json; charset=utf-16", `application/json; charset="UTF-32BE"`, "application/json;charset=iso-8859-1"} {
+		c.chat(askStory, "Content-Type", ct).wantError(t, 415, "unsupported_content_type", "")
+		c.do("POST", "/v1/responses", `{"model":"story:Q8_0","input":"hi"}`, "Content-Type", ct).wantError(t, 415, "unsupported_content_type", "")
+		c.message(askMessage, "Content-Type", ct).wantAnthropic(t, 415, "invalid_request_error", "")
+		r := c.do("POST", "/api/chat", ollama, "Content-Type", ct)
+		if e := as[struct{ Error string }](t, r); r.status != 415 || !strings.Contains(e.Error, "utf-8") {
+			t.Errorf("%s: %d %s", ct, r.status, r.body)
+		}
+	}
+	for _, ct := range []string{"application/json; charset=UTF-8", "application/json; charset=us-ascii", "application/json"} {
+		for path, body := range map[string]string{"/v1/chat/completions": askStory, "/v1/messages": askMessage, "/api/chat": ollama} {
+			if r := c.do("POST", path, body, "Content-Type", ct, "Anthropic-Version", "2023-06-01"); r.status != 200 {
+				t.Errorf("%s, %s: %d %s", path, ct, r.status, r.body)
+			}
+		}
+	}
+	if r := c.do("POST", "/api/chat", ollama, "Content-Type", "application/x-www-form-urlencoded"); r.status != 200 {
+		t.Errorf("as curl sends it: %d %s", r.status, r.body)
+	}
+}
+
 func TestHostileBodies(t *testing.T) {
 	c := start(t, Config{}, &fake{})
 	deep := strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001)
