@@ -30,6 +30,8 @@ type modelHeader interface {
 	Paths() []string
 	// DeviceNeed estimates what the slot allocates beside the model's bytes.
 	DeviceNeed(spec shared.SlotSpec) int64
+	// HostNeed is what of that lies in host memory when the device is not the CPU.
+	HostNeed(spec shared.SlotSpec) int64
 	// AdapterSize checks that an adapter's file is one for this model.
 	AdapterSize(path string) (int64, error)
 }
