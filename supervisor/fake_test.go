@@ -83,6 +83,14 @@ func (h fakeHeader) About() shared.ModelFile {
 // DeviceNeed is more than fakes then have.
 func (h fakeHeader) DeviceNeed(shared.SlotSpec) int64 { return 2100 }
 
+// HostNeed is a little, when the device is not the CPU.
+func (h fakeHeader) HostNeed(spec shared.SlotSpec) int64 {
+	if spec.OnCPU() {
+		return 0
+	}
+	return 50
+}
+
 // pause sleeps on the bubble's clock.
 func pause(ctx context.Context, d time.Duration) error {
 	if d == 0 {

@@ -23,9 +23,7 @@ func (s *Supervisor) list(ctx context.Context) shared.SlotList {
 	for i, d := range snap.slots {
 		l.Slots[i] = d.slot.info()
 	}
-	if s.accountant != nil {
-		l.Budgets = s.accountant.budgets()
-	}
+	l.Budgets = s.accountant.budgets()
 	return l
 }
 

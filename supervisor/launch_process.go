@@ -46,6 +46,7 @@ type workerProcess struct {
 	launcher  *WorkerLauncher
 	slotID    string
 	readable  []string // what it may read beside its own files
+	program   program
 	dir       string
 	log       *os.File
 	logOffset int64
