@@ -2,6 +2,7 @@ package slotworker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,6 +26,9 @@ type MainConfig struct {
 	Args []string
 	// OpenEngine opens the library in a folder.
 	OpenEngine func(dir string) (Engine, error)
+	// OpenDevice opens a device apart from the CPU; nil means that the program can
+	// use none.
+	OpenDevice func(name string) (Device, error)
 	// Version is the program's version.
 	Version string
 	// Confine takes from the process what the policy does not leave it, and says
@@ -39,6 +43,7 @@ const exitUsage = 2
 // mainFlags are a worker's arguments.
 type mainFlags struct {
 	slot, stateDir, engineDir string
+	describe                  string
 	read                      []string
 }
 
@@ -53,8 +58,12 @@ func parseFlags(args []string) (mainFlags, error) {
 		f.read = append(f.read, path)
 		return nil
 	})
+	flags.StringVar(&f.describe, "describe", "", "say what a device is, and nothing else")
 	if err := flags.Parse(args); err != nil {
 		return f, err
+	}
+	if f.describe != "" && flags.NArg() == 0 {
+		return f, nil
 	}
 	if f.slot == "" || f.stateDir == "" || f.engineDir == "" || flags.NArg() > 0 {
 		return f, errors.New("a worker takes --slot ID --state-dir DIR --engine-dir DIR")
@@ -69,6 +78,13 @@ func Main(ctx context.Context, cfg MainConfig) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return exitUsage
+	}
+	if flags.describe != "" {
+		if err := describe(cfg, flags.describe); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
 	}
 	handshake := shared.Handshake()
 	if os.Getenv(handshake.MagicCookieKey) != handshake.MagicCookieValue {
@@ -93,6 +109,19 @@ func Main(ctx context.Context, cfg MainConfig) int {
 		return 1
 	}
 	return 0
+}
+
+// describe says on standard output what a device is.
+func describe(cfg MainConfig, name string) error {
+	if cfg.OpenDevice == nil {
+		return noDevices(name)
+	}
+	device, err := cfg.OpenDevice(name)
+	if err != nil {
+		return err
+	}
+	info := device.Info()
+	return errors.Join(json.NewEncoder(os.Stdout).Encode(info), device.Close())
 }
 
 // What a worker is left: a few files more than the scheduler's pages and the
@@ -146,6 +175,8 @@ func serve(ctx context.Context, cfg MainConfig, flags mainFlags, lifeline *lifel
 	}
 	w, err := New(Config{
 		Engine:   func() (Engine, error) { return cfg.OpenEngine(flags.engineDir) },
+		Device:   cfg.OpenDevice,
+		Lost:     func(err error) { socket.endBecause(err) },
 		StateDir: filepath.Clean(flags.stateDir),
 		Version:  cfg.Version,
 		Logger:   logger,

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -119,7 +118,8 @@ func (l *WorkerLauncher) Device(ctx context.Context, name string) (shared.Device
 		return info, context.Cause(ctx)
 	}
 	if err != nil {
-		return info, deviceError("%s cannot be used: %s", name, whyNoDevice(err, said.Bytes()))
+		// CUDA's own words come by either way.
+		return info, deviceError("%s cannot be used: %s", name, whyNoDevice(err, append(out.Bytes(), said.Bytes()...)))
 	}
 	if err := json.Unmarshal(out.Bytes(), &info); err != nil {
 		return info, deviceError("%s does not say what %s is: %w", program.path, name, err)
@@ -149,10 +149,10 @@ func whyNoDevice(err error, said []byte) string {
 // since it was described is no reason to start the next one.
 func (l *WorkerLauncher) explainLaunch(p *workerProcess, device string, cause error) error {
 	err := l.launchError(p, cause)
-	if device == "" || device == shared.CPUDevice || !errors.Is(cause, errEndedEarly) {
+	if kind := shared.KindOf(cause); device == "" || device == shared.CPUDevice || kind == shared.KindCancelled || kind == shared.KindShuttingDown {
 		return err
 	}
-	if _, gone := l.Device(l.ctx, device); gone != nil {
+	if _, gone := l.Device(l.ctx, device); gone != nil && shared.AsError(gone, "", "").Field == deviceField {
 		return shared.AsError(gone, "launch", p.slotID)
 	}
 	return err
