@@ -37,7 +37,7 @@ func (a *app) installEngine(ctx context.Context, device enginelib.Device, from s
 	}
 	return enginelib.Install(ctx, enginelib.Options{
 		Device: device, From: from,
-		Log:  func(line string) { a.progressf("%s", line) },
+		Log: func(line string) { a.progressf("%s", line) },
 		Progress: func(p enginelib.Progress) {
 			if bar != nil {
 				bar.Describe(p.Stage)

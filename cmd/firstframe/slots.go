@@ -115,6 +115,9 @@ func slotTable(w io.Writer, l shared.SlotList) error {
 		if s.LastError != "" {
 			fmt.Fprintf(w, "%s: %s\n", s.SlotID, s.LastError)
 		}
+		if s.TransferReason != "" {
+			fmt.Fprintf(w, "%s: transfer %s\n", s.SlotID, s.TransferReason)
+		}
 		if s.PinNote != "" {
 			fmt.Fprintf(w, "%s: not locked: %s\n", s.SlotID, s.PinNote)
 		}
