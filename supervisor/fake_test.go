@@ -66,7 +66,7 @@ func (f *fakeFiles) Digest(ctx context.Context, paths []string, progress func(do
 func (h fakeHeader) Identity(revision string, spec shared.SlotSpec, adapters ...string) shared.Identity {
 	return shared.Identity{
 		ModelRevision: revision, Precision: h.m.precision, TokenizerRevision: "sha256:tok",
-		LayoutRevision: "sha256:layout", SlotRevision: shared.SlotRevision(spec.Adapters, adapters),
+		LayoutRevision: "sha256:layout" + spec.DeviceKind, SlotRevision: shared.SlotRevision(spec.Adapters, adapters),
 	}
 }
 
