@@ -2,6 +2,7 @@
 # Builds the worker for CUDA devices, or runs its tests without a GPU.
 #   cuda.sh build [FILE]   default bin/firstframe-slotworker-cuda
 #   cuda.sh test [ARGS]    go test of slotworker/cuda with a stand-in for the driver
+#   cuda.sh vet            go vet of the worker with the tag
 #   cuda.sh standin        only that stand-in; prints its folder
 # Both link against the stand-in, testdata/cuda, which has every symbol of the
 # driver that gorgonia.org/cu names. What is built looks for libcuda.so.1 where it
@@ -21,8 +22,8 @@ standin() {
 
 what="${1:-}"
 [ $# -eq 0 ] || shift
-case "$what" in build | test | standin) ;; *)
-	sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
+case "$what" in build | test | vet | standin) ;; *)
+	sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac
@@ -33,5 +34,6 @@ export CGO_ENABLED=1 CGO_CFLAGS="-O2 -g '-I$include'" CGO_LDFLAGS="'-L$library'"
 case "$what" in
 build) go build -tags cuda -o "${1:-bin/firstframe-slotworker-cuda}" ./cmd/slotworker ;;
 test) LD_LIBRARY_PATH="$library" go test -tags cuda "$@" ./slotworker/cuda/... ;;
+vet) go vet -tags cuda ./slotworker/... ./cmd/slotworker ;;
 standin) echo "$library" ;;
 esac

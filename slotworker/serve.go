@@ -25,6 +25,9 @@ type MainConfig struct {
 	Args []string
 	// OpenEngine opens the library in a folder.
 	OpenEngine func(dir string) (Engine, error)
+	// OpenDevice opens a device apart from the CPU, such as cuda:0. Nil in programs
+	// that can use none.
+	OpenDevice func(name string) (Device, error)
 	// Version is the program's version.
 	Version string
 	// Confine takes from the process what the policy does not leave it, and says
