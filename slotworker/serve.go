@@ -26,8 +26,8 @@ type MainConfig struct {
 	Args []string
 	// OpenEngine opens the library in a folder.
 	OpenEngine func(dir string) (Engine, error)
-	// OpenDevice opens a device apart from the CPU; nil means that the program can
-	// use none.
+	// OpenDevice opens a device apart from the CPU, such as cuda:0. Nil in programs
+	// that can use none.
 	OpenDevice func(name string) (Device, error)
 	// Version is the program's version.
 	Version string

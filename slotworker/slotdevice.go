@@ -36,7 +36,11 @@ func (w *Worker) useDevice(req shared.PrefetchRequest) (*slotDevice, error) {
 	default:
 		opened, err := w.cfg.Device(spec.Device)
 		if err != nil {
-			return nil, shared.Errorf(shared.KindOf(err), "cannot open device %s: %w", spec.Device, err)
+			e := shared.Errorf(shared.KindOf(err), "cannot open device %s: %w", spec.Device, err)
+			if !errors.Is(err, ErrDeviceLost) {
+				e.Field = "device" // another worker would find the same
+			}
+			return nil, e
 		}
 		d := &slotDevice{Device: opened, info: opened.Info()}
 		d.info.Name = spec.Device
