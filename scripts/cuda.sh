@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the worker for CUDA devices, or runs its tests without a GPU.
 #   cuda.sh build [FILE]   default bin/firstframe-slotworker-cuda
-#   cuda.sh test [ARGS]    go test of slotworker/cuda with a stand-in for the driver
+#   cuda.sh test [ARGS]    go test of what uses CUDA with a stand-in for the driver
 #   cuda.sh vet            go vet of the worker with the tag
 #   cuda.sh standin        only that stand-in; prints its folder
 # Both link against the stand-in, testdata/cuda, which has every symbol of the
@@ -33,7 +33,7 @@ library="$(standin)"
 export CGO_ENABLED=1 CGO_CFLAGS="-O2 -g '-I$include'" CGO_LDFLAGS="'-L$library'"
 case "$what" in
 build) go build -tags cuda -o "${1:-bin/firstframe-slotworker-cuda}" ./cmd/slotworker ;;
-test) LD_LIBRARY_PATH="$library" go test -tags cuda "$@" ./slotworker/cuda/... ;;
-vet) go vet -tags cuda ./slotworker/... ./cmd/slotworker ;;
+test) LD_LIBRARY_PATH="$library" go test -tags cuda "$@" ./slotworker/cuda/... ./internal/gpuchain ;;
+vet) go vet -tags cuda ./slotworker/... ./internal/gpuchain ./cmd/slotworker ;;
 standin) echo "$library" ;;
 esac
