@@ -93,7 +93,7 @@ func Main(ctx context.Context, cfg MainConfig) int {
 	}
 	var report sandbox.Report
 	if cfg.Confine != nil {
-		if report, err = confine(cfg.Confine, flags); err != nil {
+		if report, err = confine(cfg, flags); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return exitUsage
 		}
@@ -131,9 +131,16 @@ const (
 	workerOOMScore  = 500
 )
 
+// driverFiles are what NVIDIA's driver reads in the process that uses it, beside
+// the system's libraries.
+func driverFiles() []string {
+	return append(filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")),
+		"/proc/driver/nvidia", "/proc/devices", "/proc/modules", "/sys/bus/pci", "/sys/devices", "/sys/module/nvidia", "/etc/nvidia")
+}
+
 // confine leaves a worker its model, the engine, its own folders and the
 // devices of graphics cards.
-func confine(enter func(sandbox.Policy) sandbox.Report, flags mainFlags) (sandbox.Report, error) {
+func confine(cfg MainConfig, flags mainFlags) (sandbox.Report, error) {
 	stateDir := filepath.Clean(flags.stateDir)
 	if err := os.MkdirAll(stateDir, 0o700); err != nil { // what does not exist cannot be left to it
 		return sandbox.Report{}, fmt.Errorf("cannot make the worker's folder: %w", err)
@@ -144,8 +151,12 @@ func confine(enter func(sandbox.Policy) sandbox.Report, flags mainFlags) (sandbo
 			write = append(write, dir)
 		}
 	}
-	return enter(sandbox.Policy{
-		Read: append(slices.Clone(flags.read), flags.engineDir), Write: write,
+	read := append(slices.Clone(flags.read), flags.engineDir)
+	if cfg.OpenDevice != nil {
+		read = append(read, driverFiles()...)
+	}
+	return cfg.Confine(sandbox.Policy{
+		Read: read, Write: write,
 		Devices:       []string{"/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd"},
 		EndWithParent: true, OpenFiles: workerOpenFiles, OOMScore: workerOOMScore,
 	}), nil

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -41,13 +40,15 @@ func (l *WorkerLauncher) program(device string) (program, error) {
 	if err != nil {
 		return program{}, deviceError("it is to run on %s, and %w", device, err)
 	}
-	p := program{path: path, engineDir: cmp.Or(cfg.CUDAEngineDir, cfg.EngineDir), env: slices.Clone(cfg.Env)}
-	// People say by these which cards there are for a program, and in which order.
-	for _, name := range []string{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"} {
+	p := program{path: path, engineDir: cmp.Or(cfg.CUDAEngineDir, cfg.EngineDir)}
+	// People say by these which cards there are for a program, in which order, and
+	// where CUDA's libraries lie.
+	for _, name := range []string{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH"} {
 		if value, ok := os.LookupEnv(name); ok {
 			p.env = append(p.env, name+"="+value)
 		}
 	}
+	p.env = append(p.env, cfg.Env...)
 	return p, nil
 }
 
