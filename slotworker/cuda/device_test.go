@@ -71,6 +71,16 @@ func TestNames(t *testing.T) {
 	counts(t, nothing)
 }
 
+// A device that cannot be described is not opened, and its context given back.
+func TestFailedOpenLeavesNothing(t *testing.T) {
+	driver.reset()
+	turn(t, "refuse_uuid", 1)
+	if d, err := Open("cuda:0"); d != nil || shared.KindOf(err) != shared.KindUnsupported || err.Error() != "cannot use cuda:0: NotSupported" {
+		t.Errorf("%v, %v", d, err)
+	}
+	counts(t, nothing)
+}
+
 // Without a device the process ends before it begins, with one line on its
 // standard output: that is cu's way, and what the supervisor has to make sense of.
 func TestProcessWithoutADevice(t *testing.T) {
