@@ -47,7 +47,7 @@ func TestNames(t *testing.T) {
 	for name, kind := range map[string]shared.Kind{
 		"cuda:2": shared.KindUnavailable, "cuda:65535": shared.KindUnavailable,
 		"cuda:65536": shared.KindConfig, "cuda:": shared.KindConfig, "cuda": shared.KindConfig, "cpu": shared.KindConfig, "": shared.KindConfig,
-		"cuda:-1": shared.KindConfig, "cuda:+1": shared.KindConfig, "cuda:01": shared.KindConfig, "cuda:1 ": shared.KindConfig, "CUDA:1": shared.KindConfig,
+		"cuda:-1": shared.KindConfig, "cuda:+1": shared.KindConfig, "cuda:01": shared.KindConfig, "cuda:1x": shared.KindConfig, "CUDA:1": shared.KindConfig,
 	} {
 		d, err := Open(name)
 		if shared.KindOf(err) != kind || d != nil {
@@ -67,6 +67,16 @@ func TestNames(t *testing.T) {
 	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
+	}
+	counts(t, nothing)
+}
+
+// A device that cannot be described is not opened, and its context given back.
+func TestFailedOpenLeavesNothing(t *testing.T) {
+	driver.reset()
+	turn(t, "refuse_uuid", 1)
+	if d, err := Open("cuda:0"); d != nil || shared.KindOf(err) != shared.KindUnsupported || err.Error() != "cannot use cuda:0: NotSupported" {
+		t.Errorf("%v, %v", d, err)
 	}
 	counts(t, nothing)
 }
@@ -140,7 +150,11 @@ func TestRegisterAMappedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Munmap(mapped)
+	t.Cleanup(func() {
+		if err := unix.Munmap(mapped); err != nil {
+			t.Error(err)
+		}
+	})
 	for readOnly, name := range []string{"for all", "for reading"} {
 		t.Run(name, func(t *testing.T) {
 			d := opened(t)

@@ -31,7 +31,8 @@ func (d *device) lockNew(bytes int64) ([]byte, error) {
 		return nil, shared.Errorf(shared.KindInvalid, "cannot page-lock %d bytes of host memory", bytes)
 	}
 	var at unsafe.Pointer
-	if err := result(C.cuMemHostAlloc(&at, C.size_t(bytes), C.CU_MEMHOSTALLOC_PORTABLE)); err != nil {
+	code := C.cuMemHostAlloc(&at, C.size_t(bytes), C.CU_MEMHOSTALLOC_PORTABLE) //nolint:gocritic // it judges what cgo makes of the call
+	if err := result(code); err != nil {
 		return nil, err
 	}
 	d.host[at] = bytes

@@ -119,6 +119,9 @@ func TestFailedProbeLeavesNothing(t *testing.T) {
 		if _, err := d.Probe(t.Context()); !errors.Is(err, slotworker.ErrDeviceLost) { // it is the driver's word for the worst
 			t.Error(err)
 		}
+		if _, _, err := d.Memory(); !errors.Is(err, slotworker.ErrDeviceLost) {
+			t.Errorf("that the device was lost is forgotten: %v", err)
+		}
 	})
 	t.Run("given up", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -126,6 +126,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice device) {
 }
 
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
+	if (fault[REFUSE_UUID]) return CUDA_ERROR_NOT_SUPPORTED;
 	for (int i = 0; i < 16; i++) uuid->bytes[i] = (char)(i * 16 + device);
 	return CUDA_SUCCESS;
 }

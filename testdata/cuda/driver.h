@@ -18,6 +18,7 @@ enum fault {
 	FAIL_FREE_HOST,  // the n-th release of page-locked memory fails
 	LOST_COPY,       // the device is lost in the n-th copy
 	LOST_CODE,       // what it then says
+	REFUSE_UUID,     // devices do not tell theirs
 	FAULTS
 };
 

@@ -15,7 +15,7 @@ long long fault[FAULTS], count[COUNTS];
 
 static const char *const fault_names[FAULTS] = {
 	"devices", "init", "memory", "pageable_rate", "pinned_rate", "oom_device", "oom_host", "refuse_pinning",
-	"refuse_register", "read_only", "fail_free_host", "lost_copy", "lost_code",
+	"refuse_register", "read_only", "fail_free_host", "lost_copy", "lost_code", "refuse_uuid",
 };
 
 static const char *const count_names[COUNTS] = {
