@@ -115,7 +115,7 @@ func (l *WorkerLauncher) Device(ctx context.Context, name string) (shared.Device
 	case err = <-ended:
 	case <-ctx.Done():
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it may have started
-		<-ended
+		_ = <-ended // it was killed
 		return info, context.Cause(ctx)
 	}
 	if err != nil {
