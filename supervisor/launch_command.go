@@ -52,6 +52,10 @@ func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
 		// keep the next ones, and evicted memory stays with the process.
 		"MALLOC_MMAP_THRESHOLD_=1048576",
 	)
+	if p.program.cuda {
+		// What the driver compiles for a card is kept for the slot's next worker.
+		cmd.Env = append(cmd.Env, "CUDA_CACHE_PATH="+filepath.Join(p.launcher.cfg.State.SlotDir(p.slotID), "cuda"))
+	}
 	cmd.Env = append(cmd.Env, p.program.env...)
 	return cmd
 }

@@ -28,19 +28,20 @@ type program struct {
 	args      []string
 	engineDir string
 	env       []string
+	cuda      bool
 }
 
 // program finds what runs the slots of a device.
 func (l *WorkerLauncher) program(device string) (program, error) {
 	cfg := l.cfg
 	if device == "" || device == shared.CPUDevice {
-		return program{cfg.Executable, cfg.Args, cfg.EngineDir, cfg.Env}, nil
+		return program{path: cfg.Executable, args: cfg.Args, engineDir: cfg.EngineDir, env: cfg.Env}, nil
 	}
 	path, err := FindCUDAWorker(cfg.CUDAWorker)
 	if err != nil {
 		return program{}, deviceError("it is to run on %s, and %w", device, err)
 	}
-	p := program{path: path, engineDir: cmp.Or(cfg.CUDAEngineDir, cfg.EngineDir)}
+	p := program{path: path, cuda: true, engineDir: cmp.Or(cfg.CUDAEngineDir, cfg.EngineDir)}
 	// People say by these which cards there are for a program, in which order, and
 	// where CUDA's libraries lie.
 	for _, name := range []string{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH"} {
@@ -115,7 +116,7 @@ func (l *WorkerLauncher) Device(ctx context.Context, name string) (shared.Device
 	case err = <-ended:
 	case <-ctx.Done():
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it may have started
-		_ = <-ended // it was killed
+		_ = <-ended                                         // it was killed
 		return info, context.Cause(ctx)
 	}
 	if err != nil {
