@@ -47,14 +47,14 @@ func (e *Engine) findDevice(name string) (string, llama.GGMLBackendDevice, error
 	if cudaDevice(0) != 0 {
 		return "", 0, shared.Errorf(shared.KindConfig, "the engine sees no device %s", name)
 	}
-	what := "has no CUDA backend"
-	if found, _ := filepath.Glob(filepath.Join(e.dir, "libggml-cuda*")); len(found) > 0 {
-		what = "has a CUDA backend that could not be loaded; it needs CUDA's runtime libraries (libcudart, libcublas) of version 13 or 12"
-		if e.refused != "" {
-			what += ": " + e.refused
-		}
+	if found, _ := filepath.Glob(filepath.Join(e.dir, "libggml-cuda*")); len(found) == 0 {
+		return "", 0, shared.Errorf(shared.KindEngineMissing, "the engine library in %s has no CUDA backend; run `firstframe engine install --device cuda`", e.dir)
 	}
-	return "", 0, shared.Errorf(shared.KindEngineMissing, "the engine library in %s %s; run `firstframe engine install --device cuda`", e.dir, what)
+	why := ""
+	if e.refused != "" {
+		why = " (" + e.refused + ")"
+	}
+	return "", 0, shared.Errorf(shared.KindEngineMissing, "the CUDA backend in %s could not be loaded%s; it needs CUDA's runtime libraries, libcudart and libcublas, of version 13 or 12: install them, or name their folder in LD_LIBRARY_PATH", e.dir, why)
 }
 
 // cudaTrouble picks out of a log why a CUDA backend was not loaded.
