@@ -174,6 +174,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 	if (device < 0 || device >= MAX_DEVICES || contexts[device].retained == 0) LEAVE(CUDA_ERROR_INVALID_CONTEXT);
 	contexts[device].retained--;
 	count[LIVE_CONTEXTS]--;
+	faults_report();
 	LEAVE(CUDA_SUCCESS);
 }
 

@@ -39,3 +39,4 @@ extern long long fault[FAULTS], count[COUNTS];
 
 void faults_default(void);
 void faults_read(void);
+void faults_report(void);

@@ -1,6 +1,7 @@
 // How tests reach the stand-in: by functions when they are in the process, by the
 // environment (FIRSTFRAME_STANDIN) or a file named faults beside the library when
-// it is another program. Both hold words like oom_host=3.
+// it is another program. Both hold words like oom_host=3. report=FILE has the counts
+// written whenever a context is released: Go programs end without destructors.
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -24,7 +25,7 @@ static const char *const count_names[COUNTS] = {
 	"copies", "pinned_copies",
 };
 
-static char report[PATH_MAX]; // where the counts are written at the end
+static char report[PATH_MAX]; // where the counts are written when a context is released
 
 void faults_default(void) {
 	memset(fault, 0, sizeof fault);
@@ -84,7 +85,7 @@ void faults_read(void) {
 	words(text);
 }
 
-__attribute__((destructor)) static void write_report(void) {
+void faults_report(void) {
 	FILE *file = report[0] == 0 ? NULL : fopen(report, "w");
 	if (file == NULL) return;
 	for (int i = 0; i < COUNTS; i++) fprintf(file, "%s %lld\n", count_names[i], count[i]);

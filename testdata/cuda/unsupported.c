@@ -135,3 +135,8 @@ UNSUPPORTED(cuTexRefSetMaxAnisotropy)
 UNSUPPORTED(cuTexRefSetMipmapFilterMode)
 UNSUPPORTED(cuTexRefSetMipmapLevelBias)
 UNSUPPORTED(cuTexRefSetMipmapLevelClamp)
+
+// What the header of CUDA 12 calls otherwise.
+UNSUPPORTED(cuGraphAddKernelNode_v2)
+UNSUPPORTED(cuStreamWaitValue32_v2)
+UNSUPPORTED(cuStreamWriteValue32_v2)
