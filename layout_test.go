@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -157,14 +158,48 @@ func TestNothingImportsCommands(t *testing.T) {
 	}
 }
 
+// cgo comes with CUDA or not at all, and the names of such files say so.
 func TestCUDAStaysBehindItsTag(t *testing.T) {
+	found := false
 	for _, sources := range load(t) {
 		for _, src := range sources {
 			for _, target := range src.imports {
-				if within(target, "gorgonia.org/cu") && !src.cuda {
-					t.Errorf("%s imports %s without `//go:build cuda`: it would not compile where CUDA is not installed", src.name, target)
+				if !within(target, "gorgonia.org/cu") && target != "C" {
+					continue
+				}
+				found = true
+				if !src.cuda || !strings.HasSuffix(src.name, "_cuda.go") {
+					t.Errorf("%s imports %s: that needs `//go:build cuda` and a name that ends in _cuda.go, or it would not compile where CUDA is not installed", src.name, target)
 				}
 			}
+		}
+	}
+	if !found {
+		t.Error("nothing uses CUDA: the rule checks nothing")
+	}
+}
+
+// What is shipped is built without cgo: no package that it takes needs that, and
+// CUDA is not among them.
+func TestDefaultBuildNeedsNoCgo(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{.ImportPath}} {{len .GoFiles}} {{len .CgoFiles}}", "./cmd/...")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) < 100 {
+		t.Fatalf("only %d packages", len(lines))
+	}
+	for _, line := range lines {
+		name, counts, _ := strings.Cut(line, " ")
+		if within(name, "gorgonia.org/cu") || within(name, module+"/slotworker/cuda") {
+			t.Errorf("the default build contains %s", name)
+		}
+		if name != "unsafe" && (strings.HasPrefix(counts, "0 ") || !strings.HasSuffix(counts, " 0")) {
+			t.Errorf("%s has files that need cgo, or no others: %s", name, counts)
 		}
 	}
 }

@@ -1,6 +1,5 @@
-# A machine with one graphics card. GPU workers are not in this version: validate
-# and serve refuse the lines that ask for one and name them. It shows how such a
-# machine is going to be declared, and where the limit is today.
+# A machine with one graphics card. Slots on it need the worker for CUDA and the
+# engine with its backend (docs/gpu.md); untested on hardware.
 
 supervisor {
   budget {
@@ -20,6 +19,8 @@ model "chat" {
 slot "chat" {
   model  = model.chat
   device = "cuda:0"
+  # All layers go there unless gpu_layers says how many; how the weights get there
+  # is measured unless transfer says it.
   context {
     tokens   = 16384
     parallel = 4

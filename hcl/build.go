@@ -21,9 +21,11 @@ import (
 type Config struct {
 	// StateDir is empty when the per-user default is meant.
 	StateDir string
-	Slots    []shared.SlotSpec
-	Aliases  map[string]string
-	Life     Life
+	// CUDAWorker is the program for slots on cuda:N; empty means the usual places.
+	CUDAWorker string
+	Slots      []shared.SlotSpec
+	Aliases    map[string]string
+	Life       Life
 	// HTTP is nil when no HTTP frontend is declared.
 	HTTP *shared.HTTPSpec
 	// LogLevel is empty when it is not set.
@@ -54,13 +56,14 @@ const (
 	maxThreads          = 512
 	maxPage             = 512 // divides the default chunk, as every smaller page does
 	maxPrefillChunk     = 8192
+	maxGPULayers        = 10000
 )
 
 var (
 	slotName      = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 	sha256Hex     = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 	precisionName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,15}$`)
-	cudaDevice    = regexp.MustCompile(`^cuda(:[0-9]+)?$`)
+	cudaDevice    = regexp.MustCompile(`^cuda:(0|[1-9][0-9]{0,2})$`)
 )
 
 type model struct {
@@ -73,6 +76,10 @@ func (d *decoder) build(root *node, bases map[string]string) *Config {
 		cfg.StateDir = d.text(n, "state_dir", "")
 		if cfg.StateDir != "" && !filepath.IsAbs(cfg.StateDir) {
 			cfg.StateDir = filepath.Join(bases[n.rng.Filename], cfg.StateDir)
+		}
+		cfg.CUDAWorker = d.text(n, "cuda_worker", "")
+		if cfg.CUDAWorker != "" && !filepath.IsAbs(cfg.CUDAWorker) {
+			cfg.CUDAWorker = filepath.Join(bases[n.rng.Filename], cfg.CUDAWorker)
 		}
 	}
 	cfg.Life = d.life(root.first("supervisor"))
@@ -176,7 +183,7 @@ func (d *decoder) slot(n *node, models map[string]model, base string, cfg *Confi
 	s := shared.SlotSpec{
 		SlotID: n.label, Model: m.name, ModelPath: m.path, DeclaredSHA256: m.sha256, DeclaredPrecision: m.precision,
 		Device:        d.device(n),
-		Transfer:      shared.Transfer(d.choice(n, "transfer", "auto", "mmap", "pageable")),
+		Transfer:      shared.Transfer(d.choice(n, "transfer", "auto", "mmap", "pageable", "pinned")),
 		OnMiss:        shared.OnMiss(d.choice(n, "on_miss", "wait", "pending", "fail")),
 		Preload:       d.flag(n, "preload", true),
 		Threads:       d.number(n, "threads", runtime.GOMAXPROCS(0), 1, maxThreads),
@@ -195,6 +202,10 @@ func (d *decoder) slot(n *node, models map[string]model, base string, cfg *Confi
 		Pin:           d.flag(n, "pin", false),
 		IdleTTL:       d.duration(n, "idle_ttl", 0, time.Second, maxIdle),
 		Adapters:      d.adapters(n, base),
+		GPULayers:     d.number(n, "gpu_layers", 0, 1, maxGPULayers),
+	}
+	if v, ok := d.get(n, "gpu_layers"); ok && s.OnCPU() {
+		d.errorf(v.rng, "No GPU", "gpu_layers is for a slot on a GPU; the device of this one is \"cpu\".")
 	}
 	if s.PageTokens&(s.PageTokens-1) != 0 {
 		d.errorf(context.values["page"].rng, "Wrong page size", "The size of a page is a power of two.")
@@ -225,18 +236,20 @@ func (d *decoder) slot(n *node, models map[string]model, base string, cfg *Confi
 	return s
 }
 
-// device takes what this version can run on.
+// device takes the name of a device, whether or not this machine has it.
 func (d *decoder) device(n *node) string {
-	device := d.text(n, "device", "cpu")
-	rng := n.values["device"].rng
-	switch {
-	case device == "cpu":
-	case cudaDevice.MatchString(device):
-		d.notYet(rng, "device", "cuda:N")
-	default:
-		d.errorf(rng, "Unknown device", "A device is \"cpu\" or \"cuda:N\".")
+	device := d.text(n, "device", shared.CPUDevice)
+	if !isDevice(device) {
+		d.unknownDevice(n.values["device"].rng)
+		return shared.CPUDevice
 	}
 	return device
+}
+
+func isDevice(name string) bool { return name == shared.CPUDevice || cudaDevice.MatchString(name) }
+
+func (d *decoder) unknownDevice(rng hcl.Range) {
+	d.errorf(rng, "Unknown device", "A device is \"cpu\", or a GPU such as \"cuda:0\".")
 }
 
 func (d *decoder) aliases(root *node, names map[string]hcl.Range, cfg *Config) {
@@ -289,11 +302,7 @@ func (d *decoder) choice(n *node, key string, words ...string) string {
 		return words[0]
 	}
 	word := v.AsString()
-	switch {
-	case slices.Contains(words, word):
-	case key == "transfer" && word == string(shared.TransferPinned):
-		d.notYet(v.rng, key, string(shared.TransferPinned))
-	default:
+	if !slices.Contains(words, word) {
 		d.errorf(v.rng, "Unknown value", "%s is one of %s.%s", key, strings.Join(words, ", "), suggest(word, words))
 	}
 	return word

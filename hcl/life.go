@@ -67,10 +67,8 @@ func (d *decoder) budgets(n *node) map[string]int64 {
 		switch earlier, repeated := seen[name]; {
 		case repeated:
 			d.errorf(device.rng, "Repeated budget", "There is already a budget of device %q at %s.", name, at(earlier))
-		case cudaDevice.MatchString(name):
-			d.notYet(device.rng, "device", "cuda:N")
-		case name != "cpu":
-			d.errorf(device.rng, "Unknown device", "A device is \"cpu\" or \"cuda:N\".")
+		case !isDevice(name):
+			d.unknownDevice(device.rng)
 		}
 		seen[name] = device.rng
 		if memory := d.size(device, "memory", 0, minBudget, maxBudget); memory > 0 {

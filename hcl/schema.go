@@ -99,12 +99,13 @@ func Schema() Block {
 			{Name: "drain_timeout", Type: typeDuration, Default: "30s", Meaning: "how long running requests may go on when their slot stops, as long as they get on"},
 			{Name: "wedge_after", Type: typeDuration, Default: "20s", Meaning: "a worker that gives no sign of life, or does not get on with its work, for that long is killed"},
 			{Name: "heartbeat", Type: typeDuration, Default: "1s", Meaning: "how often workers are asked for a sign of life"},
+			{Name: "cuda_worker", Type: typeString, Default: "beside firstframe, or in PATH", Meaning: "the worker program of slots on cuda:N, firstframe-slotworker-cuda, relative to this file's folder"},
 		}, Blocks: []Block{
 			{Name: "budget", Meaning: "byte budgets", Keys: []Key{
 				{Name: "host", Type: typeSize, Default: "none", Meaning: "host buffers of all slots together, the bytes of their models; pages.host comes on top"},
 			}, Blocks: []Block{
 				{Name: "device", Label: "device", Many: true, Meaning: "one device's budget", Keys: []Key{
-					{Name: "memory", Type: typeSize, Default: "none", Meaning: "device buffers of all slots on it: weights, KV memory and compute buffers"},
+					{Name: "memory", Type: typeSize, Default: "none; of a GPU, its memory", Meaning: "device buffers of all slots on it: weights, KV memory and compute buffers"},
 				}},
 			}},
 		}},
@@ -136,8 +137,8 @@ func Schema() Block {
 		}},
 		{Name: "slot", Label: "name", Many: true, Meaning: "a model slot, one worker process", Keys: []Key{
 			{Name: "model", Type: typeModel, Required: true, Meaning: "the model it holds, such as model.story"},
-			{Name: "device", Type: typeString, Default: "cpu", Meaning: "cpu; cuda:N is not supported by this version yet"},
-			{Name: "transfer", Type: typeString, Default: "auto", Meaning: "mmap, pageable or auto; pinned is not supported by this version yet"},
+			{Name: "device", Type: typeString, Default: "cpu", Meaning: "cpu, or cuda:N for a GPU, which needs the CUDA worker (docs/gpu.md)"},
+			{Name: "transfer", Type: typeString, Default: "auto", Meaning: "mmap, pageable, pinned (a copy in locked memory) or auto; on a GPU auto measures what to take"},
 			{Name: "preload", Type: typeBool, Default: "true", Meaning: "prepare at start instead of at the first request"},
 			{Name: "threads", Type: typeInt, Default: "all cores", Meaning: "threads of the engine"},
 			{Name: "on_miss", Type: typeString, Default: "wait", Meaning: "wait, pending or fail, when a request finds the slot not resident"},
@@ -147,7 +148,7 @@ func Schema() Block {
 			{Name: "idle_ttl", Type: typeDuration, Default: "never", Meaning: "evict that long after the end of the last request; the host buffer is kept"},
 			{Name: "replicas", Type: typeInt, Default: "1", Meaning: "processes of the same identity, named NAME/0, NAME/1 and so on; a request for NAME goes to the one that suits best"},
 			{Name: "memory_max", Type: typeSize, Default: "none", Meaning: "cgroup limit of the worker", Later: true},
-			{Name: "gpu_layers", Type: typeInt, Default: "all", Meaning: "layers on the GPU", Later: true},
+			{Name: "gpu_layers", Type: typeInt, Default: "all", Meaning: "layers that the GPU computes, only with device = \"cuda:N\"; the others stay in host memory"},
 		}, Blocks: []Block{
 			{Name: "context", Meaning: "the context of each sequence", Keys: []Key{
 				{Name: "tokens", Type: typeInt, Default: "the model's trained length", Meaning: "tokens per sequence; KV memory is tokens × parallel"},

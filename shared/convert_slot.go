@@ -57,6 +57,8 @@ func toSpec(s SlotSpec) *pb.SlotSpec {
 		Restart:           toRestart(s.Restart),
 		ReplicaOf:         s.ReplicaOf,
 		Adapters:          convertEach(s.Adapters, toAdapterSpec),
+		GpuLayers:         int32(s.GPULayers),
+		DeviceKind:        s.DeviceKind,
 	}
 }
 
@@ -88,6 +90,8 @@ func fromSpec(m *pb.SlotSpec) SlotSpec {
 		Restart:           fromRestart(m.GetRestart()),
 		ReplicaOf:         m.GetReplicaOf(),
 		Adapters:          convertEach(m.GetAdapters(), fromAdapterSpec),
+		GPULayers:         int(m.GetGpuLayers()),
+		DeviceKind:        m.GetDeviceKind(),
 	}
 }
 
@@ -174,6 +178,9 @@ func toSlotInfo(s SlotInfo) *pb.SlotInfo {
 		ResidentBytes:  s.ResidentBytes,
 		File:           toModelFile(s.File),
 		Adapters:       convertEach(s.Adapters, toAdapterInfo),
+		DeviceInfo:     toDeviceInfo(s.DeviceInfo),
+		Probe:          toProbe(s.Probe),
+		TransferReason: s.TransferReason,
 	}
 }
 
@@ -212,6 +219,9 @@ func fromSlotInfo(m *pb.SlotInfo) SlotInfo {
 		ResidentBytes:  m.GetResidentBytes(),
 		File:           fromModelFile(m.GetFile()),
 		Adapters:       convertEach(m.GetAdapters(), fromAdapterInfo),
+		DeviceInfo:     fromDeviceInfo(m.GetDeviceInfo()),
+		Probe:          fromProbe(m.GetProbe()),
+		TransferReason: m.GetTransferReason(),
 	}
 }
 

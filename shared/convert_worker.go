@@ -33,6 +33,8 @@ func toPrefetchResult(r PrefetchResult) *pb.PrefetchResult {
 		Precision:         r.Precision,
 		TokenizerRevision: r.TokenizerRevision,
 		ReadNs:            int64(r.Read),
+		Probe:             toProbe(r.Probe),
+		Reason:            r.Reason,
 	}
 }
 
@@ -47,6 +49,8 @@ func fromPrefetchResult(m *pb.PrefetchResult) PrefetchResult {
 		Precision:         m.GetPrecision(),
 		TokenizerRevision: m.GetTokenizerRevision(),
 		Read:              time.Duration(m.GetReadNs()),
+		Probe:             fromProbe(m.GetProbe()),
+		Reason:            m.GetReason(),
 	}
 }
 
@@ -63,6 +67,7 @@ func toActivateResult(r ActivateResult) *pb.ActivateResult {
 		Identity:       toIdentity(r.Identity),
 		DeviceBufferId: r.DeviceBufferID,
 		DeviceBytes:    r.DeviceBytes,
+		HostBytes:      r.HostBytes,
 		ContextTokens:  int32(r.ContextTokens),
 		TransferNs:     int64(r.Transfer),
 		WarmupNs:       int64(r.Warmup),
@@ -76,6 +81,7 @@ func fromActivateResult(m *pb.ActivateResult) ActivateResult {
 		Identity:       fromIdentity(m.GetIdentity()),
 		DeviceBufferID: m.GetDeviceBufferId(),
 		DeviceBytes:    m.GetDeviceBytes(),
+		HostBytes:      m.GetHostBytes(),
 		ContextTokens:  int(m.GetContextTokens()),
 		Transfer:       time.Duration(m.GetTransferNs()),
 		Warmup:         time.Duration(m.GetWarmupNs()),

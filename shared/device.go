@@ -11,6 +11,12 @@ type DeviceInfo struct {
 	Memory     int64  // bytes in all
 }
 
+// Kind is what decides whether state computed on one device may be used on another:
+// two cards of one kind under one driver are alike, whichever slot they are in.
+func (d DeviceInfo) Kind() string {
+	return HashFields("firstframe/device/v1", d.Model, d.Capability, d.Driver)
+}
+
 // TransferProbe is what copying from host memory to a device was measured to cost.
 type TransferProbe struct {
 	Points []ProbePoint // by size

@@ -31,6 +31,10 @@ type PrefetchResult struct {
 	Precision         string
 	TokenizerRevision string
 	Read              time.Duration
+	// Probe is what the transfer was chosen by and Reason what that came to; both
+	// are empty when there was nothing to choose.
+	Probe  TransferProbe
+	Reason string
 }
 
 // ActivateRequest asks a worker to build its device buffers.
@@ -43,11 +47,14 @@ type ActivateResult struct {
 	Identity       Identity
 	DeviceBufferID string
 	DeviceBytes    int64
-	ContextTokens  int
-	Transfer       time.Duration
-	Warmup         time.Duration
-	Canary         time.Duration
-	CanaryTokens   []int32
+	// HostBytes is what lies in host memory beside the host buffer, when the device
+	// is not the CPU.
+	HostBytes     int64
+	ContextTokens int
+	Transfer      time.Duration
+	Warmup        time.Duration
+	Canary        time.Duration
+	CanaryTokens  []int32
 }
 
 // TokenizeRequest turns text into token ids, or, when it has messages, the chat

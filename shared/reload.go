@@ -102,7 +102,7 @@ var specNames = map[string]string{
 	"ContextTokens": "context.tokens", "Parallel": "context.parallel", "PageTokens": "context.page",
 	"KVType": "context.kv_type", "PrefillChunk": "context.prefill_chunk",
 	"PagesHost": "pages.host", "PagesDisk": "pages.disk", "Reuse": "pages.reuse", saltField: "pages.salt",
-	"Adapters": "adapter",
+	"Adapters": "adapter", "GPULayers": "gpu_layers",
 }
 
 // saltField may come from the environment and is never shown.

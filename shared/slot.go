@@ -42,7 +42,15 @@ type SlotSpec struct {
 	ReplicaOf string
 	// Adapters are applied to the model in this order.
 	Adapters []AdapterSpec
+	// GPULayers is how many layers a device apart from the CPU computes; 0 means all.
+	GPULayers int
+	// DeviceKind is the Kind of such a device. Declarations leave it empty: whoever
+	// has asked the device fills it in.
+	DeviceKind string
 }
+
+// OnCPU says whether the slot needs no other device.
+func (s SlotSpec) OnCPU() bool { return s.Device == "" || s.Device == CPUDevice }
 
 // RestartMode says what happens when the restarts of an interval are used up.
 type RestartMode string
@@ -201,6 +209,12 @@ type SlotInfo struct {
 	Adapters []AdapterInfo
 	// File is zero until the model file's header has been read.
 	File ModelFile
+	// DeviceInfo is the device, when it is another than the CPU and is known.
+	DeviceInfo DeviceInfo
+	// Probe is what the copies to it were measured to cost, and TransferReason why
+	// the slot got its transfer; both are empty unless the transfer was to be chosen.
+	Probe          TransferProbe
+	TransferReason string
 }
 
 // ModelFile is what the header of a slot's model file tells about the model.
@@ -220,8 +234,12 @@ type ModelFile struct {
 	Thinking bool
 }
 
-// HostDevice is the name of host memory among the budgets.
-const HostDevice = "host"
+// HostDevice is the name of host memory among the budgets, CPUDevice that of the
+// device that every machine has.
+const (
+	HostDevice = "host"
+	CPUDevice  = "cpu"
+)
 
 // BudgetUse is one budget and how much of it is held.
 type BudgetUse struct {

@@ -111,7 +111,7 @@ func (w *Worker) build(ctx context.Context, host *hostBuffer, expected shared.Id
 		model.Close()
 		return nil, res, err
 	}
-	r.embedder = startEmbedder(model, r.scheduler.cfg.context, r.spec.Queue, &w.progress)
+	r.embedder = startEmbedder(model, r.scheduler.cfg.context, r.spec.Queue, &w.progress, w.engineFailed)
 	res.Warmup = r.scheduler.warmed
 	res.Transfer = time.Since(begin) - res.Warmup
 	begin = time.Now()
@@ -130,6 +130,7 @@ func (w *Worker) build(ctx context.Context, host *hostBuffer, expected shared.Id
 	r.deviceBytes = model.Info().OwnBytes + r.scheduler.deviceBytes
 	res.Identity = identity
 	res.DeviceBytes = r.deviceBytes
+	res.HostBytes = model.Info().HostBytes + r.scheduler.hostBytes
 	res.ContextTokens = r.spec.ContextTokens
 	return r, res, nil
 }
@@ -180,11 +181,20 @@ func (w *Worker) start(host *hostBuffer, model Model, c canary) (*scheduler, err
 		cold:     c.passed == nil,
 		progress: &w.progress,
 		logger:   w.cfg.Logger,
+		failed:   w.engineFailed,
 	})
 	if err != nil {
 		return nil, engineError("the engine cannot make the context", err)
 	}
 	return s, nil
+}
+
+// engineFailed is told of each error of the engine. One that the device caused
+// comes again for every request, until another process takes this one's place.
+func (w *Worker) engineFailed(err error) {
+	if lost := w.device.lost(err); lost != nil && w.cfg.Lost != nil {
+		w.cfg.Lost(lost)
+	}
 }
 
 // pages says what a slot keeps of its prompts.

@@ -2,6 +2,7 @@ package slotworker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -23,3 +24,7 @@ type Device interface {
 	Probe(ctx context.Context) (shared.TransferProbe, error)
 	Close() error
 }
+
+// ErrDeviceLost is the cause of every error that a device gives once its context
+// cannot be used any more: only a new process can use the device again.
+var ErrDeviceLost = errors.New("the device is lost")

@@ -15,7 +15,7 @@ import (
 func embedding(t *testing.T, model *fakeModel, tokens int) *resident {
 	t.Helper()
 	r := &resident{spec: shared.SlotSpec{SlotID: "slot", ContextTokens: tokens}, model: model, vocab: fakeVocab}
-	r.embedder = startEmbedder(model, ContextConfig{TokensPerSequence: tokens, Sequences: 4, BatchTokens: 999}, 1, new(atomic.Uint64))
+	r.embedder = startEmbedder(model, ContextConfig{TokensPerSequence: tokens, Sequences: 4, BatchTokens: 999}, 1, new(atomic.Uint64), func(error) {})
 	t.Cleanup(func() {
 		r.embedder.close()
 		if n := model.open.Load(); n != 0 {

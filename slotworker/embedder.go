@@ -24,6 +24,7 @@ type embedder struct {
 	config   ContextConfig // for generating; the embedder's own is made from it
 	queue    int64
 	progress *atomic.Uint64 // grows with each engine step
+	failed   func(error)    // is told of the engine's errors
 	jobs     chan *embedJob
 	stop     chan struct{}
 	done     chan struct{}
@@ -45,9 +46,9 @@ type embedJob struct {
 	ended   chan struct{}
 }
 
-func startEmbedder(model Model, cfg ContextConfig, queue int, progress *atomic.Uint64) *embedder {
+func startEmbedder(model Model, cfg ContextConfig, queue int, progress *atomic.Uint64, failed func(error)) *embedder {
 	e := &embedder{
-		model: model, config: cfg, queue: int64(queue) + 1, progress: progress,
+		model: model, config: cfg, queue: int64(queue) + 1, progress: progress, failed: failed,
 		jobs: make(chan *embedJob), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go e.loop()
@@ -164,6 +165,7 @@ func (e *embedder) vector(j *embedJob, tokens []int32) ([]float32, error) {
 			rows = append(rows, Row{Token: token, Pos: int32(from + i), Logits: true})
 		}
 		if err := e.context.Decode(rows); err != nil {
+			e.failed(err)
 			e.free()
 			return nil, shared.Errorf(shared.KindEngine, "the engine failed: %w", err)
 		}

@@ -21,6 +21,10 @@ type LoadRequest struct {
 	// Bytes is the whole model file in a host buffer; the engine copies the
 	// weights out of it, so the buffer may be kept, reused or freed afterwards.
 	Bytes []byte
+	// Device is what the model is computed on: cpu or cuda:N.
+	Device string
+	// GPULayers is how many layers a device apart from the CPU computes; 0 means all.
+	GPULayers int
 	// Progress is told a number from 0 to 1; false ends the load with an error.
 	Progress func(float32) bool
 	// Adapters are applied by every context of the model, one after the other.
@@ -54,10 +58,13 @@ type ModelInfo struct {
 	TrainedTokens int
 	Vocab         int
 	WeightBytes   int64
-	// OwnBytes is how much of the weights lies in memory that the engine
-	// allocated: all of a model built from bytes, only what was repacked of a
+	// OwnBytes is how much of the weights lies in memory of the device that the
+	// engine allocated: all of a model built from bytes, only what was repacked of a
 	// mapped one.
 	OwnBytes int64
+	// HostBytes is what it allocated for weights in host memory when the device is
+	// not the CPU.
+	HostBytes int64
 }
 
 // ContextConfig sizes a context. The KV memory has one stream per sequence.
@@ -137,6 +144,8 @@ type Context interface {
 	StateSet(seq int32, src []byte) int
 	// DeviceBytes is KV memory plus compute buffers, as far as the engine tells.
 	DeviceBytes() int64
+	// HostBytes is what of these is in host memory when the device is not the CPU.
+	HostBytes() int64
 	Close()
 }
 

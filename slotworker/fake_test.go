@@ -343,6 +343,7 @@ func (c *fakeContext) StateSet(seq int32, src []byte) int {
 }
 
 func (c *fakeContext) DeviceBytes() int64 { return 1 << 20 }
+func (c *fakeContext) HostBytes() int64   { return 0 }
 
 func (c *fakeContext) Close() {
 	defer c.enter()()

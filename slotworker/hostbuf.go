@@ -17,9 +17,13 @@ const hostBlock = 1 << 20
 type hostBuffer struct {
 	id       string
 	path     string
-	transfer shared.Transfer // mmap or pageable
-	parts    []*hostPart     // the files of the model, mostly one
-	digest   string          // "sha256:" and hex, of the data of all parts
+	asked    shared.Transfer // what the slot's setting came to
+	transfer shared.Transfer // mmap, pageable or pinned, as it was done
+	device   *slotDevice     // nil on the CPU
+	probe    shared.TransferProbe
+	reason   string      // why this transfer, when there was a choice
+	parts    []*hostPart // the files of the model, mostly one
+	digest   string      // "sha256:" and hex, of the data of all parts
 	pinned   bool
 	pinNote  string
 	proof    *proof         // set by proveHost
@@ -36,6 +40,10 @@ type hostPart struct {
 	data []byte      // a mapping of its own, read-only once filled
 	file *os.File    // mmap only: the engine opens the same inode through it
 	info os.FileInfo // of the file as it was read
+	// free gives data back where it came from; nil means that it was mapped.
+	free func([]byte) error
+	// registered says that the device has locked data, too.
+	registered bool
 }
 
 func (h *hostBuffer) size() int64 {
@@ -62,7 +70,7 @@ func (h *hostBuffer) release() error {
 		h.model = nil
 	}
 	for _, p := range h.parts {
-		if err := p.release(); err != nil {
+		if err := p.release(h.device); err != nil {
 			return err
 		}
 	}
@@ -73,9 +81,19 @@ func (h *hostBuffer) release() error {
 	return nil
 }
 
-func (p *hostPart) release() error {
+func (p *hostPart) release(device *slotDevice) error {
+	if p.registered {
+		if err := device.UnregisterHost(p.data); err != nil {
+			return fmt.Errorf("cannot unlock the host buffer: %w", err)
+		}
+		p.registered = false
+	}
 	if p.data != nil {
-		if err := unmap(p.data); err != nil {
+		free := unmap
+		if p.free != nil {
+			free = p.free
+		}
+		if err := free(p.data); err != nil {
 			return fmt.Errorf("cannot unmap the host buffer: %w", err)
 		}
 		p.data = nil
@@ -97,8 +115,13 @@ func (p *hostPart) close() error {
 
 // source is where the engine reads the weights.
 func (h *hostBuffer) source() LoadRequest {
-	var req LoadRequest
-	if h.transfer == shared.TransferMmap {
+	req := LoadRequest{Device: shared.CPUDevice}
+	if h.device != nil {
+		req.Device, req.GPULayers = h.device.info.Name, h.proof.spec.GPULayers
+	}
+	// A device is filled from the bytes that are held here, which copies fastest
+	// when they are locked; the engine's own mapping of a file would not be.
+	if h.transfer == shared.TransferMmap && (h.device == nil || len(h.parts) > 1) {
 		req.Path = enginePath(h.parts[0].file)
 		for _, p := range h.parts[1:] {
 			req.MoreParts = append(req.MoreParts, enginePath(p.file))
@@ -115,7 +138,7 @@ func (h *hostBuffer) source() LoadRequest {
 // holds reports whether the buffer still is what a new prefetch would read: the
 // same file, unchanged, by the same strategy.
 func (h *hostBuffer) holds(path string, transfer shared.Transfer) bool {
-	if h.path != path || h.transfer != transfer {
+	if h.path != path || h.asked != transfer {
 		return false
 	}
 	for _, p := range h.parts {
@@ -153,24 +176,34 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// chooseTransfer turns a slot's transfer setting into a strategy.
-func chooseTransfer(t shared.Transfer) (shared.Transfer, error) {
-	switch t {
-	case shared.TransferAuto, shared.TransferMmap, "":
-		return shared.TransferMmap, nil
-	case shared.TransferPageable:
-		return shared.TransferPageable, nil
-	case shared.TransferPinned:
-		return "", &shared.Error{Kind: shared.KindUnsupported, Field: "transfer", Message: "transfer pinned is not supported by this version yet"}
+// chooseTransfer turns a slot's transfer setting into a strategy. What auto means
+// on a device is decided when there is something to decide by.
+func chooseTransfer(spec shared.SlotSpec) (shared.Transfer, error) {
+	switch t := spec.Transfer; t {
+	case shared.TransferAuto, "":
+		if spec.OnCPU() {
+			return shared.TransferMmap, nil
+		}
+		return shared.TransferAuto, nil
+	case shared.TransferMmap, shared.TransferPageable, shared.TransferPinned:
+		return t, nil
 	default:
 		return "", &shared.Error{Kind: shared.KindInvalid, Field: "transfer", Message: fmt.Sprintf("unknown transfer %q", t)}
 	}
 }
 
+// hostOrder is what a host buffer is to be.
+type hostOrder struct {
+	path     string
+	transfer shared.Transfer
+	device   *slotDevice // nil on the CPU
+	uploads  int         // how often it is going to be copied there, about
+}
+
 // readHost fills a host buffer and hashes what it holds. read is told the bytes
 // hashed so far; it is called from one goroutine.
-func readHost(ctx context.Context, path string, transfer shared.Transfer, read func(done, total int64)) (h *hostBuffer, err error) {
-	h = &hostBuffer{path: path, transfer: transfer}
+func readHost(ctx context.Context, order hostOrder, read func(done, total int64)) (h *hostBuffer, err error) {
+	h = &hostBuffer{path: order.path, asked: order.transfer, transfer: order.transfer, device: order.device}
 	defer func() {
 		if err != nil {
 			_ = h.release() // the first error is the one that tells
@@ -180,9 +213,15 @@ func readHost(ctx context.Context, path string, transfer shared.Transfer, read f
 	if err = h.open(); err != nil {
 		return h, err
 	}
-	if transfer == shared.TransferMmap {
+	if err = h.decide(ctx, order.uploads); err != nil {
+		return h, err
+	}
+	switch h.transfer {
+	case shared.TransferMmap:
 		err = h.fillMapped(ctx, read)
-	} else {
+	case shared.TransferPinned:
+		err = h.fillPinned(ctx, read)
+	default:
 		err = h.fillPageable(ctx, read)
 	}
 	if err != nil {
@@ -210,10 +249,10 @@ func (h *hostBuffer) open() error {
 	if err != nil {
 		return err
 	}
-	if len(paths) > 1 && h.transfer == shared.TransferPageable {
+	if len(paths) > 1 && (h.transfer == shared.TransferPageable || h.transfer == shared.TransferPinned) {
 		return &shared.Error{
 			Kind: shared.KindUnsupported, Field: "transfer",
-			Message: fmt.Sprintf("transfer pageable is not supported for a model of %d files; use mmap, or join the files", len(paths)),
+			Message: fmt.Sprintf("transfer %s is not supported for a model of %d files; use mmap, or join the files", h.transfer, len(paths)),
 		}
 	}
 	for i, path := range paths {

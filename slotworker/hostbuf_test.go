@@ -41,7 +41,7 @@ func TestHostBufferHoldsTheFile(t *testing.T) {
 	bothTransfers(t, func(t *testing.T, transfer shared.Transfer) {
 		path, content := randomFile(t)
 		var told []int64
-		h, err := readHost(t.Context(), path, transfer, func(done, total int64) {
+		h, err := readHost(t.Context(), hostOrder{path: path, transfer: transfer}, func(done, total int64) {
 			if total != int64(len(content)) {
 				t.Errorf("total %d", total)
 			}
@@ -76,7 +76,7 @@ func TestHostBufferHoldsTheFile(t *testing.T) {
 // the path names by now.
 func TestEngineSeesTheSameInode(t *testing.T) {
 	path, content := randomFile(t)
-	h, err := readHost(t.Context(), path, shared.TransferMmap, func(int64, int64) {})
+	h, err := readHost(t.Context(), hostOrder{path: path, transfer: shared.TransferMmap}, func(int64, int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestFileChangedDuringTheRead(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				path, content := randomFile(t)
 				changed := false
-				_, err := readHost(t.Context(), path, transfer, func(int64, int64) {
+				_, err := readHost(t.Context(), hostOrder{path: path, transfer: transfer}, func(int64, int64) {
 					if changed {
 						return
 					}
@@ -140,7 +140,7 @@ func TestFileChangedDuringTheRead(t *testing.T) {
 // TestMemoryFaultIsAnError reads a mapping whose file has gone from under it.
 func TestMemoryFaultIsAnError(t *testing.T) {
 	path, _ := randomFile(t)
-	h, err := readHost(t.Context(), path, shared.TransferMmap, func(int64, int64) {})
+	h, err := readHost(t.Context(), hostOrder{path: path, transfer: shared.TransferMmap}, func(int64, int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestWhatIsNoModelFile(t *testing.T) {
 		pipe: "not a regular file", dir: "not a regular file", "/dev/null": "not a regular file",
 		empty: "empty", filepath.Join(dir, "missing"): "no such file",
 	} {
-		_, err := readHost(t.Context(), path, shared.TransferMmap, func(int64, int64) {})
+		_, err := readHost(t.Context(), hostOrder{path: path, transfer: shared.TransferMmap}, func(int64, int64) {})
 		if shared.KindOf(err) != shared.KindModelFile || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v", path, err)
 		}
@@ -184,7 +184,7 @@ func TestReadIsCancelled(t *testing.T) {
 		path, _ := randomFile(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		told := 0
-		_, err := readHost(ctx, path, transfer, func(int64, int64) {
+		_, err := readHost(ctx, hostOrder{path: path, transfer: transfer}, func(int64, int64) {
 			if told++; told == 2 {
 				cancel()
 			}
@@ -209,7 +209,7 @@ func TestRefusedLockIsSaid(t *testing.T) {
 		}
 	}()
 	path, content := randomFile(t)
-	h, err := readHost(t.Context(), path, shared.TransferMmap, func(int64, int64) {})
+	h, err := readHost(t.Context(), hostOrder{path: path, transfer: shared.TransferMmap}, func(int64, int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,10 +43,10 @@ func (h *hostBuffer) fillMapped(ctx context.Context, read func(done, total int64
 			_ = unlock(p.data)
 		}
 		h.pinNote = pinNote(*why, h.size())
-		return nil
+		return h.register()
 	}
 	h.pinned = true
-	return nil
+	return h.register()
 }
 
 func (h *hostBuffer) fillPageable(ctx context.Context, read func(done, total int64)) error {
@@ -56,11 +56,7 @@ func (h *hostBuffer) fillPageable(ctx context.Context, read func(done, total int
 			return shared.Errorf(shared.KindUnavailable, "cannot get %d bytes of host memory: %w", p.info.Size(), err)
 		}
 	}
-	err := h.fill(ctx, read, func(b block) error {
-		_, err := b.part.file.ReadAt(b.bytes(), b.from)
-		return err
-	})
-	if err != nil {
+	if err := h.fillCopy(ctx, read); err != nil {
 		return err
 	}
 	h.pinNote = "transfer pageable does not lock memory"
@@ -70,6 +66,14 @@ func (h *hostBuffer) fillPageable(ctx context.Context, read func(done, total int
 		}
 	}
 	return nil
+}
+
+// fillCopy reads the files into the memory of their parts.
+func (h *hostBuffer) fillCopy(ctx context.Context, read func(done, total int64)) error {
+	return h.fill(ctx, read, func(b block) error {
+		_, err := b.part.file.ReadAt(b.bytes(), b.from)
+		return err
+	})
 }
 
 // block is a piece of one part.

@@ -16,6 +16,7 @@ type keptPages struct {
 	store     atomic.Pointer[pages.Store] // nil when there is none
 	prefilled atomic.Int64                // prompt tokens computed since it was opened
 	cfg       pagesConfig                 // of the store
+	memory    pages.Memory                // nil means the system's
 	proven    provenLayout
 }
 
@@ -62,6 +63,7 @@ func (k *keptPages) use(cfg pagesConfig, layout pages.Layout, onError func(error
 		Dir:        cfg.dir,
 		DiskBytes:  cfg.disk,
 		OnError:    onError,
+		Memory:     k.memory,
 	})
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.KindInvalid, Field: "pages", Message: err.Error(), Err: err}

@@ -76,11 +76,22 @@ func socketOf(line string) (string, bool) {
 
 // exit ends the process at once, also while native code is stuck.
 func (s *ownSocket) exit() {
+	s.unlink()
+	os.Exit(0)
+}
+
+// endBecause ends the process with its last words.
+func (s *ownSocket) endBecause(err error) {
+	fmt.Fprintln(os.Stderr, "error: the worker ends:", err)
+	s.unlink()
+	os.Exit(1)
+}
+
+func (s *ownSocket) unlink() {
 	if path := s.path.Load(); path != nil {
 		_ = unix.Unlink(*path)
 		_ = unix.Unlink(filepath.Join(filepath.Dir(*path), shared.StreamSocket))
 	}
-	os.Exit(0)
 }
 
 // lifeline tells when the supervisor has gone, however it went.

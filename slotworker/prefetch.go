@@ -2,7 +2,6 @@ package slotworker
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
@@ -36,7 +35,13 @@ func (w *Worker) prefetch(ctx context.Context, req shared.PrefetchRequest, progr
 	ctx, cancel := joinContexts(ctx, w.preparing)
 	defer cancel()
 	start := time.Now()
-	host, err := w.fillHost(ctx, req, transfer, kept, progress)
+	var host *hostBuffer
+	device, err := w.useDevice(req)
+	if err == nil {
+		host, err = w.fillHost(ctx, req, hostOrder{path: req.Spec.ModelPath, transfer: transfer, device: device, uploads: uploads(req.Spec)}, kept, progress)
+	} else if kept != nil {
+		err = dropping(kept, err)
+	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -54,6 +59,8 @@ func (w *Worker) prefetch(ctx context.Context, req shared.PrefetchRequest, progr
 		Precision:         host.proof.identity.Precision,
 		TokenizerRevision: host.proof.identity.TokenizerRevision,
 		Read:              time.Since(start),
+		Probe:             host.probe,
+		Reason:            host.reason,
 	}, nil
 }
 
@@ -62,16 +69,24 @@ func checkPrefetch(req shared.PrefetchRequest) (shared.Transfer, error) {
 	if req.Plan.SlotID != req.Spec.SlotID {
 		return "", shared.Errorf(shared.KindProtocol, "the plan is for slot %q, the order for %q", req.Plan.SlotID, req.Spec.SlotID)
 	}
-	if d := req.Spec.Device; d != "" && d != "cpu" {
-		return "", &shared.Error{Kind: shared.KindUnsupported, Field: "device", Message: fmt.Sprintf("device %s is not supported by this version yet", d)}
+	return chooseTransfer(req.Spec)
+}
+
+// manyUploads is how often a host buffer is taken to go to the device when nothing
+// keeps its slot from being evicted, as page-locking has to pay for itself.
+const manyUploads = 8
+
+func uploads(spec shared.SlotSpec) int {
+	if spec.Pin && spec.IdleTTL == 0 {
+		return 1
 	}
-	return chooseTransfer(req.Spec.Transfer)
+	return manyUploads
 }
 
 // fillHost gives a proved host buffer. Nothing is left of one that is not.
-func (w *Worker) fillHost(ctx context.Context, req shared.PrefetchRequest, transfer shared.Transfer, kept *hostBuffer, progress func(shared.Progress)) (*hostBuffer, error) {
+func (w *Worker) fillHost(ctx context.Context, req shared.PrefetchRequest, order hostOrder, kept *hostBuffer, progress func(shared.Progress)) (*hostBuffer, error) {
 	host := kept
-	if host == nil || !host.holds(req.Spec.ModelPath, transfer) {
+	if host == nil || !host.holds(order.path, order.transfer) {
 		if host != nil {
 			if err := host.release(); err != nil {
 				return nil, err
@@ -81,7 +96,7 @@ func (w *Worker) fillHost(ctx context.Context, req shared.PrefetchRequest, trans
 		opened := make(chan error, 1)
 		go func() { opened <- w.openEngine() }()
 		var err error
-		host, err = readHost(ctx, req.Spec.ModelPath, transfer, w.reportRead(progress))
+		host, err = readHost(ctx, order, w.reportRead(progress))
 		if err := firstError(err, <-opened); err != nil {
 			return nil, dropping(host, err)
 		}

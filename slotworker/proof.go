@@ -28,6 +28,9 @@ func (w *Worker) proveHost(ctx context.Context, h *hostBuffer, req shared.Prefet
 	if err != nil {
 		return err
 	}
+	if w.device != nil {
+		req.Spec.DeviceKind = w.device.info.Kind()
+	}
 	adapters, err := w.proveAdapters(ctx, h, header, req.Spec)
 	if err != nil {
 		return err

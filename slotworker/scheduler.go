@@ -24,6 +24,7 @@ type schedulerConfig struct {
 	kept     *keptPages     // where the store of the pages is kept
 	progress *atomic.Uint64 // grows with each engine step
 	logger   hclog.Logger
+	failed   func(error) // is told of the engine's errors, before their requests are
 }
 
 // scheduler runs requests on one context. Its goroutine is the only one that
@@ -46,6 +47,7 @@ type scheduler struct {
 
 	// Set before start returns.
 	deviceBytes int64
+	hostBytes   int64
 	warmed      time.Duration
 	store       *pages.Store
 	layout      pages.Layout // of this context's states
@@ -152,7 +154,7 @@ func (s *scheduler) run(started chan<- error) {
 	}
 	defer engine.Close()
 	s.engine = engine
-	s.deviceBytes = engine.DeviceBytes()
+	s.deviceBytes, s.hostBytes = engine.DeviceBytes(), engine.HostBytes()
 	begin := time.Now()
 	if s.cfg.cold {
 		if err := s.warmUp(); err != nil {
@@ -316,6 +318,7 @@ func (s *scheduler) deliver(t take, decoded time.Time) {
 // failStep ends the requests that had rows in a failed batch: what the batch
 // has left in their KV memory is not known. All others go on.
 func (s *scheduler) failStep(err error) {
+	s.cfg.failed(err)
 	s.cfg.logger.Error("an engine step failed", "error", err, "rows", len(s.rows), "requests", len(s.takes))
 	for _, t := range s.takes {
 		s.lose(t.seq, shared.Errorf(shared.KindEngine, "the engine step failed: %w", err))

@@ -39,6 +39,7 @@ func startResident(t testing.TB, model *fakeModel, sequences, tokens, chunk, que
 		kept:     new(keptPages),
 		progress: new(atomic.Uint64),
 		logger:   hclog.NewNullLogger(),
+		failed:   func(error) {},
 	}
 	for _, c := range change {
 		c(&cfg)

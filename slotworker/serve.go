@@ -2,6 +2,7 @@ package slotworker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,6 +26,9 @@ type MainConfig struct {
 	Args []string
 	// OpenEngine opens the library in a folder.
 	OpenEngine func(dir string) (Engine, error)
+	// OpenDevice opens a device apart from the CPU, such as cuda:0. Nil in programs
+	// that can use none.
+	OpenDevice func(name string) (Device, error)
 	// Version is the program's version.
 	Version string
 	// Confine takes from the process what the policy does not leave it, and says
@@ -39,6 +43,7 @@ const exitUsage = 2
 // mainFlags are a worker's arguments.
 type mainFlags struct {
 	slot, stateDir, engineDir string
+	describe                  string
 	read                      []string
 }
 
@@ -53,8 +58,12 @@ func parseFlags(args []string) (mainFlags, error) {
 		f.read = append(f.read, path)
 		return nil
 	})
+	flags.StringVar(&f.describe, "describe", "", "say what a device is, and nothing else")
 	if err := flags.Parse(args); err != nil {
 		return f, err
+	}
+	if f.describe != "" && flags.NArg() == 0 {
+		return f, nil
 	}
 	if f.slot == "" || f.stateDir == "" || f.engineDir == "" || flags.NArg() > 0 {
 		return f, errors.New("a worker takes --slot ID --state-dir DIR --engine-dir DIR")
@@ -70,6 +79,13 @@ func Main(ctx context.Context, cfg MainConfig) int {
 		fmt.Fprintln(os.Stderr, err)
 		return exitUsage
 	}
+	if flags.describe != "" {
+		if err := describe(cfg, flags.describe); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	handshake := shared.Handshake()
 	if os.Getenv(handshake.MagicCookieKey) != handshake.MagicCookieValue {
 		fmt.Fprintln(os.Stderr, "this is the worker of a firstframe slot: the supervisor starts it, see `firstframe serve --help`")
@@ -77,7 +93,7 @@ func Main(ctx context.Context, cfg MainConfig) int {
 	}
 	var report sandbox.Report
 	if cfg.Confine != nil {
-		if report, err = confine(cfg.Confine, flags); err != nil {
+		if report, err = confine(cfg, flags); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return exitUsage
 		}
@@ -95,6 +111,19 @@ func Main(ctx context.Context, cfg MainConfig) int {
 	return 0
 }
 
+// describe says on standard output what a device is.
+func describe(cfg MainConfig, name string) error {
+	if cfg.OpenDevice == nil {
+		return noDevices(name)
+	}
+	device, err := cfg.OpenDevice(name)
+	if err != nil {
+		return err
+	}
+	info := device.Info()
+	return errors.Join(json.NewEncoder(os.Stdout).Encode(info), device.Close())
+}
+
 // What a worker is left: a few files more than the scheduler's pages and the
 // model ever take, and the place of the first to go when memory runs out.
 const (
@@ -102,9 +131,16 @@ const (
 	workerOOMScore  = 500
 )
 
+// driverFiles are what NVIDIA's driver reads in the process that uses it, beside
+// the system's libraries.
+func driverFiles() []string {
+	return append(filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")),
+		"/proc/driver/nvidia", "/proc/devices", "/proc/modules", "/sys/bus/pci", "/sys/devices", "/sys/module/nvidia", "/etc/nvidia")
+}
+
 // confine leaves a worker its model, the engine, its own folders and the
 // devices of graphics cards.
-func confine(enter func(sandbox.Policy) sandbox.Report, flags mainFlags) (sandbox.Report, error) {
+func confine(cfg MainConfig, flags mainFlags) (sandbox.Report, error) {
 	stateDir := filepath.Clean(flags.stateDir)
 	if err := os.MkdirAll(stateDir, 0o700); err != nil { // what does not exist cannot be left to it
 		return sandbox.Report{}, fmt.Errorf("cannot make the worker's folder: %w", err)
@@ -115,8 +151,12 @@ func confine(enter func(sandbox.Policy) sandbox.Report, flags mainFlags) (sandbo
 			write = append(write, dir)
 		}
 	}
-	return enter(sandbox.Policy{
-		Read: append(slices.Clone(flags.read), flags.engineDir), Write: write,
+	read := append(slices.Clone(flags.read), flags.engineDir)
+	if cfg.OpenDevice != nil {
+		read = append(read, driverFiles()...)
+	}
+	return cfg.Confine(sandbox.Policy{
+		Read: read, Write: write,
 		Devices:       []string{"/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd"},
 		EndWithParent: true, OpenFiles: workerOpenFiles, OOMScore: workerOOMScore,
 	}), nil
@@ -146,6 +186,8 @@ func serve(ctx context.Context, cfg MainConfig, flags mainFlags, lifeline *lifel
 	}
 	w, err := New(Config{
 		Engine:   func() (Engine, error) { return cfg.OpenEngine(flags.engineDir) },
+		Device:   cfg.OpenDevice,
+		Lost:     func(err error) { socket.endBecause(err) },
 		StateDir: filepath.Clean(flags.stateDir),
 		Version:  cfg.Version,
 		Logger:   logger,

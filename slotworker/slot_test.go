@@ -22,6 +22,12 @@ type slot struct {
 // newSlot copies the model, so that a test may change the file.
 func newSlot(t testing.TB) *slot {
 	t.Helper()
+	return newSlotOn(t, nil)
+}
+
+// newSlotOn is a slot on a device; nil is the CPU.
+func newSlotOn(t testing.TB, device *fakeDevice) *slot {
+	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "model.gguf")
 	b, err := os.ReadFile(testModel)
@@ -35,6 +41,9 @@ func newSlot(t testing.TB) *slot {
 		SlotID: "story", Model: "storyteller", ModelPath: path, Device: "cpu", Transfer: shared.TransferMmap,
 		ContextTokens: 256, Parallel: 1, PageTokens: 64, KVType: "f16", PrefillChunk: 64, Threads: 1,
 	}}
+	if device != nil {
+		s.spec.Device, s.spec.DeviceKind = "cuda:0", device.Info().Kind()
+	}
 	var header *gguf.File
 	header, s.expected = identityOf(t, s.spec)
 	g := header.Geometry()
@@ -42,11 +51,16 @@ func newSlot(t testing.TB) *slot {
 		Architecture: g.Architecture, Layers: g.Layers, Embedding: g.Embedding, Heads: g.Heads, HeadsKV: g.HeadsKV,
 		TrainedTokens: header.TrainedTokens(), Vocab: g.Vocab, WeightBytes: header.WeightBytes(),
 	}}
-	s.Worker, err = New(Config{
+	cfg := Config{
 		Engine:   func() (Engine, error) { return s.engine, nil },
 		StateDir: filepath.Join(dir, "state"),
 		Version:  "test",
-	})
+	}
+	if device != nil {
+		cfg.Device = func(string) (Device, error) { device.opens.Add(1); return device, nil }
+		cfg.Lost = func(err error) { device.told <- err }
+	}
+	s.Worker, err = New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func (s *slotState) takeEvicted(dropHost bool) (*resident, *hostBuffer) {
 // keepModel leaves an evicted model with the host buffer when that stays and is
 // all the memory that the model has.
 func (s *slotState) keepModel(m Model) bool {
-	if s.host == nil || s.host.transfer != shared.TransferMmap || m.Info().OwnBytes > 0 {
+	if s.host == nil || s.host.transfer != shared.TransferMmap || s.host.device != nil || m.Info().OwnBytes > 0 {
 		return false
 	}
 	s.host.model = m

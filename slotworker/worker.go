@@ -19,6 +19,12 @@ type Config struct {
 	// Engine opens the inference library. It is called at the first prefetch,
 	// and again after it failed.
 	Engine func() (Engine, error)
+	// Device opens a device apart from the CPU; nil means that this program can use
+	// none. It is called at the first prefetch of a slot on one.
+	Device func(name string) (Device, error)
+	// Lost is told that the device is lost, after which the process is of no use;
+	// nil means that nobody is. It is called from the goroutine that found out.
+	Lost func(error)
 	// StateDir is the worker's own folder; canary references are kept in it.
 	StateDir string
 	// Version is the program's version, for Describe.
@@ -58,9 +64,10 @@ type Worker struct {
 	progress atomic.Uint64 // grows with each sign that work goes on
 	info     atomic.Pointer[EngineInfo]
 
-	// engine, checked and kept belong to the one prefetch, activation or
+	// engine, device, checked and kept belong to the one prefetch, activation or
 	// eviction that the owner has let in.
 	engine  Engine
+	device  *slotDevice        // nil on the CPU
 	checked map[string]bool    // model revisions whose weights were looked through
 	passed  map[string]float32 // canaries that this process has run whole, by their files
 	kept    keptPages
@@ -234,6 +241,7 @@ func (w *Worker) Close() error {
 	}
 	w.preparations.Wait()
 	_, err = w.Evict(context.Background(), true)
+	err = errors.Join(err, w.device.close())
 	close(w.owner.quit)
 	<-w.owner.done
 	return err

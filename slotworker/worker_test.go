@@ -21,7 +21,7 @@ import (
 const testModel = "../testdata/models/storyteller-q8_0.gguf"
 
 func TestSlotFromEmptyToEmpty(t *testing.T) {
-	for _, transfer := range []shared.Transfer{shared.TransferMmap, shared.TransferPageable, shared.TransferAuto} {
+	for _, transfer := range []shared.Transfer{shared.TransferMmap, shared.TransferPageable, shared.TransferPinned, shared.TransferAuto} {
 		t.Run(string(transfer), func(t *testing.T) {
 			s := newSlot(t)
 			defer s.end()
@@ -107,12 +107,15 @@ func TestIllegalOrders(t *testing.T) {
 	kind("activate a resident slot", err, shared.KindProtocol)
 	_, err = s.Prefetch(t.Context(), shared.PrefetchRequest{Spec: s.spec, Plan: shared.PrefetchPlan{SlotID: "other"}}, nil)
 	kind("a plan for another slot", err, shared.KindProtocol)
-	s.spec.Transfer = shared.TransferPinned
+	s.spec.Transfer = "fast"
 	_, err = s.prefetch(t.Context())
-	kind("pinned", err, shared.KindUnsupported)
+	kind("an unknown transfer", err, shared.KindInvalid)
+	if _, err = s.Evict(t.Context(), true); err != nil {
+		t.Error(err)
+	}
 	s.spec.Transfer, s.spec.Device = shared.TransferMmap, "cuda:0"
 	_, err = s.prefetch(t.Context())
-	kind("another device", err, shared.KindUnsupported)
+	kind("a device that this program cannot use", err, shared.KindUnsupported)
 }
 
 func TestRequestsAreChecked(t *testing.T) {

@@ -54,6 +54,14 @@ func (a *accountant) open(s *slot) {
 	})
 }
 
+// bound limits a device to the memory that it has.
+func (a *accountant) bound(device string, bytes int64) {
+	a.send(func(l *ledger, _ time.Time) []verdict {
+		l.bound(device, bytes)
+		return nil
+	})
+}
+
 // close ends the account of a slot. One that never had an account leaves that of
 // the slot whose place it was to take.
 func (a *accountant) close(s *slot) {

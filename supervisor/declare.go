@@ -30,6 +30,8 @@ type modelHeader interface {
 	Paths() []string
 	// DeviceNeed estimates what the slot allocates beside the model's bytes.
 	DeviceNeed(spec shared.SlotSpec) int64
+	// HostNeed is what of that lies in host memory when the device is not the CPU.
+	HostNeed(spec shared.SlotSpec) int64
 	// AdapterSize checks that an adapter's file is one for this model.
 	AdapterSize(path string) (int64, error)
 }
@@ -80,6 +82,7 @@ type declarer struct {
 	files    modelFiles
 	digests  *digestCache
 	registry *registry
+	devices  *devices
 	log      hclog.Logger
 
 	ctx     context.Context
@@ -115,21 +118,57 @@ func (d *declarer) all(slots []*slot) {
 // caller must not be later than the supervisor's close.
 func (d *declarer) again(s *slot) {
 	s.redeclare()
-	d.running.Go(func() { d.declare(s.spec.ModelPath, []*slot{s}) })
+	d.running.Go(func() {
+		d.devices.forget(d.ctx, s.spec.Device)
+		d.declare(s.spec.ModelPath, []*slot{s})
+	})
 }
 
-// declare finds the identities of the slots that share a file.
+// declare finds the identities of the slots that share a file. Those on the CPU do
+// not wait for what has to be asked of other devices.
 func (d *declarer) declare(path string, slots []*slot) {
 	header, err := d.header(path)
 	if err != nil {
 		d.fail(slots, err)
 		return
 	}
+	revision := sync.OnceValues(func() (string, error) { return d.revision(header.Paths(), slots) })
+	var plain []*slot
+	for _, s := range slots {
+		if s.spec.OnCPU() {
+			plain = append(plain, s)
+			continue
+		}
+		d.running.Go(func() {
+			if d.askDevice(header, s) {
+				d.declareAs(header, revision, []*slot{s})
+			}
+		})
+	}
+	d.declareAs(header, revision, plain)
+}
+
+// askDevice finds out what a slot is to run on.
+func (d *declarer) askDevice(header modelHeader, s *slot) bool {
+	s.described(header.About())
+	info, err := d.devices.ask(d.ctx, s.spec.Device)
+	if err != nil {
+		id := header.Identity("", s.spec)
+		id.LayoutRevision = "" // it depends on the device
+		d.refuse(s, id, err)
+		return false
+	}
+	s.device.Store(&info)
+	return true
+}
+
+// declareAs declares slots of one file whose devices are known.
+func (d *declarer) declareAs(header modelHeader, revisionOf func() (string, error), slots []*slot) {
 	slots = d.partly(header, slots)
 	if len(slots) == 0 {
 		return
 	}
-	revision, err := d.revision(header.Paths(), slots)
+	revision, err := revisionOf()
 	if err != nil {
 		d.fail(slots, err)
 		return
@@ -147,10 +186,10 @@ func (d *declarer) declare(path string, slots []*slot) {
 func (d *declarer) finish(header modelHeader, revision string, s *slot) {
 	adapters, err := d.adapters(header, s)
 	if err != nil {
-		d.refuse(s, header.Identity(revision, s.spec), err)
+		d.refuse(s, header.Identity(revision, s.declaredSpec()), err)
 		return
 	}
-	id := header.Identity(revision, s.spec, adapters...)
+	id := header.Identity(revision, s.declaredSpec(), adapters...)
 	if err := gguf.CheckDeclared(s.spec, id); err != nil {
 		d.refuse(s, id, err)
 		return
@@ -187,18 +226,18 @@ func (d *declarer) adapters(header modelHeader, s *slot) ([]string, error) {
 // checkTransfer refuses what a worker would refuse later.
 func checkTransfer(header modelHeader, spec shared.SlotSpec) error {
 	n := len(header.Paths())
-	if n == 1 || spec.Transfer != shared.TransferPageable {
+	if n == 1 || spec.Transfer != shared.TransferPageable && spec.Transfer != shared.TransferPinned {
 		return nil
 	}
 	return &shared.Error{
 		Kind: shared.KindUnsupported, Field: "transfer",
-		Message: fmt.Sprintf("transfer pageable is not supported for a model of %d files; use mmap, or join the files", n),
+		Message: fmt.Sprintf("transfer %s is not supported for a model of %d files; use mmap, or join the files", spec.Transfer, n),
 	}
 }
 
 // needOf is what the slot allocates; the engine copies adapters.
 func needOf(header modelHeader, spec shared.SlotSpec) (amount, error) {
-	need := amount{host: header.Size(), device: header.DeviceNeed(spec)}
+	need := amount{host: header.Size() + header.HostNeed(spec), device: header.DeviceNeed(spec)}
 	for _, a := range spec.Adapters {
 		size, err := header.AdapterSize(a.Path)
 		if err != nil {
@@ -238,7 +277,7 @@ func (d *declarer) partly(header modelHeader, slots []*slot) []*slot {
 	var right []*slot
 	for _, s := range slots {
 		s.described(header.About())
-		spec := s.spec
+		spec := s.declaredSpec()
 		spec.DeclaredSHA256 = "" // the header cannot contradict it
 		id := header.Identity("", spec)
 		err := gguf.CheckDeclared(spec, id)

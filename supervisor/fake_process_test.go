@@ -17,6 +17,8 @@ type fakeLauncher struct {
 
 	// launch may delay or fail a start.
 	launch func(ctx context.Context, slotID string, n int) error
+	// devices are those of the machine; others are not there.
+	devices map[string]shared.DeviceInfo
 	// script prepares a new worker.
 	script func(slotID string, n int, w *fakeWorker)
 }
@@ -33,7 +35,7 @@ func (l *fakeLauncher) rule(ok bool, text string) {
 	}
 }
 
-func (l *fakeLauncher) Launch(ctx context.Context, slotID string, _ ...string) (Process, error) {
+func (l *fakeLauncher) Launch(ctx context.Context, slotID, _ string, _ ...string) (Process, error) {
 	l.mu.Lock()
 	l.launches[slotID]++
 	n := l.launches[slotID]
@@ -54,6 +56,16 @@ func (l *fakeLauncher) Launch(ctx context.Context, slotID string, _ ...string) (
 	defer l.mu.Unlock()
 	l.alive[slotID] = p
 	return p, nil
+}
+
+func (l *fakeLauncher) Device(_ context.Context, name string) (shared.DeviceInfo, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	info, ok := l.devices[name]
+	if !ok {
+		return info, deviceError("there is no %s", name)
+	}
+	return info, nil
 }
 
 func (l *fakeLauncher) process(slotID string) *fakeProcess {

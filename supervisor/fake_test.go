@@ -66,7 +66,7 @@ func (f *fakeFiles) Digest(ctx context.Context, paths []string, progress func(do
 func (h fakeHeader) Identity(revision string, spec shared.SlotSpec, adapters ...string) shared.Identity {
 	return shared.Identity{
 		ModelRevision: revision, Precision: h.m.precision, TokenizerRevision: "sha256:tok",
-		LayoutRevision: "sha256:layout", SlotRevision: shared.SlotRevision(spec.Adapters, adapters),
+		LayoutRevision: "sha256:layout" + spec.DeviceKind, SlotRevision: shared.SlotRevision(spec.Adapters, adapters),
 	}
 }
 
@@ -82,6 +82,14 @@ func (h fakeHeader) About() shared.ModelFile {
 
 // DeviceNeed is more than fakes then have.
 func (h fakeHeader) DeviceNeed(shared.SlotSpec) int64 { return 2100 }
+
+// HostNeed is a little, when the device is not the CPU.
+func (h fakeHeader) HostNeed(spec shared.SlotSpec) int64 {
+	if spec.OnCPU() {
+		return 0
+	}
+	return 50
+}
 
 // pause sleeps on the bubble's clock.
 func pause(ctx context.Context, d time.Duration) error {

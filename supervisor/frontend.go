@@ -32,9 +32,7 @@ func (s *Supervisor) listSeen() shared.SlotList {
 	for i, d := range snap.slots {
 		l.Slots[i] = d.slot.info()
 	}
-	if s.accountant != nil {
-		l.Budgets = s.accountant.budgets()
-	}
+	l.Budgets = s.accountant.budgets()
 	return l
 }
 

@@ -36,8 +36,13 @@ type LauncherConfig struct {
 	Executable string
 	// Args come before the arguments that name the slot, such as a subcommand.
 	Args []string
+	// CUDAWorker is the worker program of slots on cuda:N; empty means that it is
+	// looked for as FindCUDAWorker does.
+	CUDAWorker string
 	// EngineDir is where the engine's library lies; empty leaves it to the worker.
 	EngineDir string
+	// CUDAEngineDir is the same for slots on cuda:N; empty means EngineDir.
+	CUDAEngineDir string
 	// Env are further variables in the form NAME=value. Nothing else of this
 	// process's own environment reaches a worker.
 	Env []string
@@ -125,13 +130,17 @@ func NewWorkerLauncher(cfg LauncherConfig) (*WorkerLauncher, error) {
 }
 
 // Launch starts the worker of a slot.
-func (l *WorkerLauncher) Launch(ctx context.Context, slotID string, files ...string) (Process, error) {
+func (l *WorkerLauncher) Launch(ctx context.Context, slotID, device string, files ...string) (Process, error) {
+	program, err := l.program(device)
+	if err != nil {
+		return nil, shared.AsError(err, "launch", slotID)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, l.cfg.StartTimeout, &shared.Error{
 		Kind:    shared.KindUnavailable,
 		Message: fmt.Sprintf("the worker did not answer within %v", l.cfg.StartTimeout),
 	})
 	defer cancel()
-	p, err := l.enter(slotID, files)
+	p, err := l.enter(slotID, files, program)
 	if err != nil {
 		return nil, shared.AsError(err, "launch", slotID)
 	}
@@ -143,7 +152,7 @@ func (l *WorkerLauncher) Launch(ctx context.Context, slotID string, files ...str
 			p.awaitExit(ctx)
 		}
 		p.kill()
-		return nil, l.launchError(p, err)
+		return nil, l.explainLaunch(p, device, err)
 	}
 	l.log.Info("worker started", "slot", slotID, "pid", p.PID(), "took", time.Since(start).Round(time.Millisecond))
 	return p, nil
@@ -208,7 +217,7 @@ func (l *WorkerLauncher) Close() error {
 }
 
 // enter prepares the directory and the log of a new process, and counts it.
-func (l *WorkerLauncher) enter(slotID string, files []string) (*workerProcess, error) {
+func (l *WorkerLauncher) enter(slotID string, files []string, with program) (*workerProcess, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -223,7 +232,7 @@ func (l *WorkerLauncher) enter(slotID string, files []string) (*workerProcess, e
 		return nil, errors.Join(fmt.Errorf("cannot open the worker's log: %w", err), os.RemoveAll(dir))
 	}
 	p := newWorkerProcess(l, slotID, dir, log, offset)
-	p.readable = readable(files)
+	p.readable, p.program = readable(files), with
 	l.live[p] = struct{}{}
 	return p, nil
 }

@@ -33,11 +33,10 @@ func (l *WorkerLauncher) clientConfig(p *workerProcess) *plugin.ClientConfig {
 
 // command is the worker's command line and its whole environment.
 func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
-	cfg := p.launcher.cfg
-	cmd := exec.Command(cfg.Executable, slices.Clone(cfg.Args)...)
+	cmd := exec.Command(p.program.path, slices.Clone(p.program.args)...)
 	cmd.Args = append(cmd.Args, "--slot="+p.slotID, "--state-dir="+p.launcher.cfg.State.SlotDir(p.slotID))
-	if cfg.EngineDir != "" {
-		cmd.Args = append(cmd.Args, "--engine-dir="+cfg.EngineDir)
+	if dir := p.program.engineDir; dir != "" {
+		cmd.Args = append(cmd.Args, "--engine-dir="+dir)
 	}
 	for _, path := range p.readable {
 		cmd.Args = append(cmd.Args, "--read="+path)
@@ -54,7 +53,11 @@ func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
 		"MALLOC_MMAP_THRESHOLD_=1048576",
 	)
 	cmd.Env = append(cmd.Env, raceEnvironment()...)
-	cmd.Env = append(cmd.Env, cfg.Env...)
+	if p.program.cuda {
+		// What the driver compiles for a card is kept for the slot's next worker.
+		cmd.Env = append(cmd.Env, "CUDA_CACHE_PATH="+filepath.Join(p.launcher.cfg.State.SlotDir(p.slotID), "cuda"))
+	}
+	cmd.Env = append(cmd.Env, p.program.env...)
 	return cmd
 }
 

@@ -46,6 +46,7 @@ type workerProcess struct {
 	launcher  *WorkerLauncher
 	slotID    string
 	readable  []string // what it may read beside its own files
+	program   program
 	dir       string
 	log       *os.File
 	logOffset int64
@@ -179,6 +180,9 @@ func (p *workerProcess) awaitAnswer(ctx, closing context.Context) error {
 		return p.explain(p.connectErr)
 	}
 	if _, err := p.worker.Heartbeat(ctx); err != nil {
+		if shared.KindOf(err) == shared.KindDeadline {
+			<-ctx.Done() // the worker was told the deadline, and its clock was first
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -24,7 +24,7 @@ func TestWorkerThatDoesNotStartTellsWhy(t *testing.T) {
 		{"flood", shared.KindProtocol, "instead of the handshake", strings.Repeat("x", tailLineMax)},
 	} {
 		t.Run(test.slot, func(t *testing.T) {
-			p, err := newTestLauncher(t).Launch(t.Context(), test.slot, "")
+			p, err := newTestLauncher(t).Launch(t.Context(), test.slot, "cpu", "")
 			if err == nil {
 				t.Fatalf("it started: %v", p)
 			}
@@ -44,7 +44,7 @@ func TestWorkerThatDoesNotStartTellsWhy(t *testing.T) {
 
 func TestMissingExecutable(t *testing.T) {
 	l := newTestLauncher(t, func(c *LauncherConfig) { c.Executable = "/nowhere/firstframe" })
-	if _, err := l.Launch(t.Context(), "ok", ""); err == nil || !strings.Contains(err.Error(), "/nowhere/firstframe") {
+	if _, err := l.Launch(t.Context(), "ok", "cpu", ""); err == nil || !strings.Contains(err.Error(), "/nowhere/firstframe") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -55,7 +55,7 @@ func launching(t *testing.T, ctx context.Context, l *WorkerLauncher, slotID stri
 	t.Helper()
 	failed := make(chan error, 1)
 	go func() {
-		_, err := l.Launch(ctx, slotID, "")
+		_, err := l.Launch(ctx, slotID, "cpu", "")
 		failed <- err
 	}()
 	var found *workerProcess
@@ -103,7 +103,7 @@ func TestHangingStartDelaysNobody(t *testing.T) {
 func TestStartTimeout(t *testing.T) {
 	for _, slot := range []string{"hang", "mute"} {
 		l := newTestLauncher(t, func(c *LauncherConfig) { c.StartTimeout = 300 * time.Millisecond })
-		_, err := l.Launch(t.Context(), slot, "")
+		_, err := l.Launch(t.Context(), slot, "cpu", "")
 		if shared.KindOf(err) != shared.KindUnavailable || !strings.Contains(err.Error(), "did not answer within 300ms") {
 			t.Errorf("%s: got %v of kind %v", slot, err, shared.KindOf(err))
 		}
@@ -135,7 +135,7 @@ func TestCancelledBeforeItIsStarted(t *testing.T) {
 	l := newTestLauncher(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Launch(ctx, "ok", ""); shared.KindOf(err) != shared.KindCancelled {
+	if _, err := l.Launch(ctx, "ok", "cpu", ""); shared.KindOf(err) != shared.KindCancelled {
 		t.Errorf("got %v of kind %v", err, shared.KindOf(err))
 	}
 	l.mu.Lock()

@@ -61,7 +61,7 @@ func impatient(c *LauncherConfig) { c.StopGrace = 100 * time.Millisecond }
 
 func launch(t *testing.T, l *WorkerLauncher, slotID string) *workerProcess {
 	t.Helper()
-	p, err := l.Launch(t.Context(), slotID, "")
+	p, err := l.Launch(t.Context(), slotID, "cpu", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestTwentyLaunchesAtOnce(t *testing.T) {
 	for i := range 20 {
 		all.Go(func() {
 			id := fmt.Sprintf("ok/%d", i)
-			p, err := l.Launch(t.Context(), id, "")
+			p, err := l.Launch(t.Context(), id, "cpu", "")
 			if err != nil {
 				t.Error(err)
 				return
@@ -309,7 +309,7 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	if err := <-failed; shared.KindOf(err) != shared.KindShuttingDown {
 		t.Errorf("got %v of kind %v", err, shared.KindOf(err))
 	}
-	if _, err := l.Launch(t.Context(), "ok", ""); shared.KindOf(err) != shared.KindShuttingDown {
+	if _, err := l.Launch(t.Context(), "ok", "cpu", ""); shared.KindOf(err) != shared.KindShuttingDown {
 		t.Errorf("a start after the end: %v", err)
 	}
 }
@@ -324,14 +324,14 @@ func TestLogIsAppendedAndSetAside(t *testing.T) {
 	if err := os.WriteFile(path, []byte("GGML_ASSERT of an earlier process\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.Launch(t.Context(), "crash", "")
+	_, err := l.Launch(t.Context(), "crash", "cpu", "")
 	if tail := shared.AsError(err, "", "").LogTail; len(tail) != 2 || tail[0] != "error: the floor is missing" {
 		t.Errorf("the log tail is %q", tail)
 	}
 	if err := os.Truncate(path, maxLogBytes+1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = l.Launch(t.Context(), "crash", ""); err == nil {
+	if _, err = l.Launch(t.Context(), "crash", "cpu", ""); err == nil {
 		t.Fatal("it started")
 	}
 	now, err := os.Stat(path)

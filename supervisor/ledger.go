@@ -3,6 +3,7 @@ package supervisor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -64,7 +65,18 @@ type ledger struct {
 }
 
 func newLedger(limits map[string]int64, minResidency time.Duration) *ledger {
+	limits = maps.Clone(limits)
+	if limits == nil {
+		limits = map[string]int64{}
+	}
 	return &ledger{limits: limits, minResidency: minResidency, accounts: map[string]*account{}}
+}
+
+// bound limits a device to the memory that it has, whatever was declared.
+func (l *ledger) bound(device string, bytes int64) {
+	if limit, limited := l.limits[device]; !limited || bytes < limit {
+		l.limits[device] = bytes
+	}
 }
 
 // say takes a slot's word for what it holds now.

@@ -109,6 +109,7 @@ func TestLedgerHoldsItsBudgets(t *testing.T) {
 			asked:  map[string]amount{},
 			pinned: map[string]bool{},
 		}
+		b.l.bound("cuda:0", 90) // a device that nobody has declared a budget for
 		var ids []string
 		needs := map[string]amount{}
 		for i := range 5 {
@@ -116,7 +117,7 @@ func TestLedgerHoldsItsBudgets(t *testing.T) {
 			ids = append(ids, id)
 			b.pinned[id] = i == 0 && rapid.Bool().Draw(t, "pin")
 			needs[id] = amount{host: rapid.Int64Range(0, 70).Draw(t, "host"), device: rapid.Int64Range(1, 70).Draw(t, "device")}
-			b.l.accounts[id] = &account{slotID: id, device: "cpu", pinned: b.pinned[id]}
+			b.l.accounts[id] = &account{slotID: id, device: rapid.SampledFrom([]string{"cpu", "cpu", "cuda:0"}).Draw(t, "device of"), pinned: b.pinned[id]}
 		}
 		for range rapid.IntRange(1, 80).Draw(t, "events") {
 			id := rapid.SampledFrom(ids).Draw(t, "slot")

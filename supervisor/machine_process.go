@@ -89,13 +89,13 @@ func (t *transition) crashed(now time.Time, err *shared.Error) {
 	}
 	t.crashes++
 	t.lastErr = err
-	if t.crashes <= p.Attempts && !permanent(err.Kind) {
+	if t.crashes <= p.Attempts && !permanent(err) {
 		t.process = shared.ProcessBackoff
 		t.do(actStartBackoff{crashes: t.crashes})
 		return
 	}
 	t.process = shared.ProcessFailed
-	if p.Mode != shared.RestartFail && !permanent(err.Kind) {
+	if p.Mode != shared.RestartFail && !permanent(err) {
 		t.resumes = true
 		t.do(actAwaitInterval{rest: t.window.Add(p.Interval).Sub(now)})
 	}
@@ -204,7 +204,7 @@ func (t *transition) onPrepareFailed(e evPrepareFailed) {
 		t.recycle(e.err)
 	case t.cancelling:
 		t.settle(false)
-	case permanent(e.err.Kind):
+	case permanent(e.err):
 		t.blocked, t.lastErr = e.err, e.err
 		t.refuseWaiters(e.err)
 		t.settle(true)
@@ -249,8 +249,11 @@ func (t *transition) evictorsDone() {
 
 // permanent reports whether another try would fail in the same way until
 // somebody changes something.
-func permanent(kind shared.Kind) bool {
-	switch kind {
+func permanent(err *shared.Error) bool {
+	if err.Field == deviceField {
+		return true
+	}
+	switch err.Kind {
 	case shared.KindIdentity, shared.KindModelFile, shared.KindConfig, shared.KindInvalid,
 		shared.KindUnsupported, shared.KindEngineMissing, shared.KindContextTooLong:
 		return true

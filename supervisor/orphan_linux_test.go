@@ -164,7 +164,7 @@ func TestNoDescriptorIsLeaked(t *testing.T) {
 	}
 	round := func() {
 		for _, slot := range []string{"crash", "brief", "garbage"} {
-			if _, err := l.Launch(t.Context(), slot, ""); err == nil {
+			if _, err := l.Launch(t.Context(), slot, "cpu", ""); err == nil {
 				t.Fatalf("%s started", slot)
 			}
 		}

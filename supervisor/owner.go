@@ -62,7 +62,7 @@ func newOwner(s *slot) *owner {
 	o := &owner{
 		slot: s,
 		state: newSlotState(slotRules{
-			restart: p, wedgeAfter: s.env.wedgeAfter, budgeted: s.env.accountant != nil, pin: s.spec.Pin, idleTTL: s.spec.IdleTTL,
+			restart: p, wedgeAfter: s.env.wedgeAfter, budgeted: s.accounted(), pin: s.spec.Pin, idleTTL: s.spec.IdleTTL,
 		}, s.spec.Preload),
 		calls:  map[callID]*call{},
 		leases: map[*lease]struct{}{},
@@ -110,7 +110,7 @@ func (o *owner) run() {
 	for _, a := range []*alarm{&o.backoff, &o.evictBy, &o.watch, &o.pulse, &o.idle} {
 		a.stop()
 	}
-	if o.slot.env.accountant != nil {
+	if o.slot.accounted() {
 		o.slot.env.accountant.close(o.slot)
 	}
 	for l := range o.leases {

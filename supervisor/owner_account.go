@@ -6,21 +6,21 @@ import "github.com/firstframe/firstframe/shared"
 // measured, and nothing less than it has until that is free.
 func (o *owner) held() amount {
 	st := &o.state
-	measured := amount{host: o.host.HostBytes, device: o.device.DeviceBytes}
+	measured := amount{host: o.host.HostBytes + o.device.HostBytes, device: o.device.DeviceBytes}
 	switch {
 	case st.room && o.device.DeviceBufferID != "":
 		return measured
 	case st.room:
 		return o.need
 	case st.host:
-		return amount{host: measured.host}
+		return amount{host: o.host.HostBytes}
 	}
 	return amount{}
 }
 
 // account tells the ledger what changed.
 func (o *owner) account() {
-	if o.slot.env.accountant == nil {
+	if !o.slot.accounted() {
 		return
 	}
 	st := &o.state

@@ -29,6 +29,7 @@ func (o *owner) publish() {
 		ReplicaOf:     s.ReplicaOf,
 		File:          o.about,
 		Adapters:      o.slot.adapters(),
+		DeviceInfo:    o.slot.deviceInfo(),
 	}
 	o.showResume()
 	if o.proc != nil {
@@ -44,6 +45,7 @@ func (o *owner) publish() {
 	if st.host {
 		info.HostBufferID, info.HostBytes = o.host.HostBufferID, o.host.HostBytes
 		info.Pinned, info.PinNote = o.host.Pinned, o.host.PinNote
+		info.Probe, info.TransferReason = o.host.Probe, o.host.Reason
 		if o.host.Transfer != "" {
 			info.Transfer = o.host.Transfer
 		}
@@ -52,7 +54,7 @@ func (o *owner) publish() {
 		info.DeviceBufferID, info.DeviceBytes = o.device.DeviceBufferID, o.device.DeviceBytes
 		info.ContextTokens = o.device.ContextTokens
 	}
-	if o.slot.env.accountant != nil {
+	if o.slot.accounted() {
 		h := o.held()
 		info.HostHeld, info.DeviceHeld = h.host, h.device
 	}

@@ -42,14 +42,14 @@ func (o *owner) relay(ep epoch, p shared.Progress) {
 
 func (o *owner) launch(ep epoch) {
 	o.tell(shared.Progress{Stage: "spawn"})
-	id, paths, launcher := o.slot.spec.SlotID, o.slot.files(), o.slot.env.launcher
+	id, device, paths, launcher := o.slot.spec.SlotID, o.slot.spec.Device, o.slot.files(), o.slot.env.launcher
 	start := time.Now()
 	o.stopLaunch = o.work(func(ctx context.Context) message {
 		files := make([]os.FileInfo, len(paths))
 		for i, path := range paths {
 			files[i], _ = os.Stat(path) // a folder is read when it is not there yet
 		}
-		p, err := launcher.Launch(ctx, id, paths...)
+		p, err := launcher.Launch(ctx, id, device, paths...)
 		if err != nil {
 			return message{ev: evLaunchFailed{epoch: ep, now: time.Now(), err: shared.AsError(err, "launch", id)}}
 		}
@@ -87,7 +87,7 @@ func (o *owner) stop(a actStop) {
 
 func (o *owner) prefetch(ep epoch) {
 	o.hosts++
-	spec, worker, expected := o.slot.spec, o.proc.Worker(), o.identity
+	spec, worker, expected := o.slot.declaredSpec(), o.proc.Worker(), o.identity
 	req := shared.PrefetchRequest{
 		Spec:     spec,
 		Expected: expected,
@@ -180,7 +180,7 @@ func (o *owner) activate(ep epoch) {
 		return message{ev: evActivated{epoch: ep, now: end}, note: func(o *owner) {
 			if o.state.present(ep, workActivate) {
 				o.device = res
-				o.need = amount{host: o.host.HostBytes, device: res.DeviceBytes}
+				o.need = amount{host: o.host.HostBytes + res.HostBytes, device: res.DeviceBytes}
 				o.stages.activated(start, end, res)
 			}
 		}}

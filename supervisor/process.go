@@ -35,7 +35,10 @@ type Launcher interface {
 	// Launch starts the worker of a slot and returns once it answers. A worker
 	// that is confined can read its own files and those of the model and its
 	// adapters, and no others. When ctx ends first, no process is left behind.
-	Launch(ctx context.Context, slotID string, files ...string) (Process, error)
+	Launch(ctx context.Context, slotID, device string, files ...string) (Process, error)
+	// Device asks what a device apart from the CPU is. It fails with an error about
+	// the field device when this machine cannot run slots on it.
+	Device(ctx context.Context, name string) (shared.DeviceInfo, error)
 }
 
 // ExitInfo is how a process ended.

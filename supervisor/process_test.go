@@ -34,6 +34,12 @@ func runAsTestProcess(args []string) {
 	if len(args) < 2 {
 		return
 	}
+	if name, ok := strings.CutPrefix(args[1], DescribeFlag); ok {
+		describeTestDevice(name)
+	}
+	if strings.HasPrefix(args[1], "--slot=") { // the worker for a device needs no subcommand
+		args = append([]string{args[0], asWorker}, args[1:]...)
+	}
 	switch args[1] {
 	case asWorker:
 		for _, arg := range args {

@@ -27,8 +27,9 @@ type slot struct {
 	retired atomic.Bool  // a reload took it out of service
 	tokens  atomic.Int64 // generated so far
 
-	facts   atomic.Pointer[fileFacts]     // known before the identity is
-	worker  atomic.Pointer[shared.Worker] // to ask for the load; nil while it holds nothing
+	device  atomic.Pointer[shared.DeviceInfo] // asked; nil on the CPU
+	facts   atomic.Pointer[fileFacts]         // known before the identity is
+	worker  atomic.Pointer[shared.Worker]     // to ask for the load; nil while it holds nothing
 	load    atomic.Pointer[shared.SlotLoad]
 	memory  atomic.Int64
 	resumes atomic.Pointer[time.Time] // when the next process is started; zero when there is one, or none will be
@@ -69,6 +70,27 @@ func (s *slot) adapters() []shared.AdapterInfo {
 	return list
 }
 
+// accounted says whether the slot takes part in the ledger: when there are budgets,
+// and on a GPU always, since that is as large as it is.
+func (s *slot) accounted() bool { return s.env.budgets || !s.spec.OnCPU() }
+
+// deviceInfo is what is known of the slot's device.
+func (s *slot) deviceInfo() shared.DeviceInfo {
+	if info := s.device.Load(); info != nil {
+		return *info
+	}
+	return shared.DeviceInfo{}
+}
+
+// declaredSpec is the slot's declaration with what its device has told.
+func (s *slot) declaredSpec() shared.SlotSpec {
+	spec := s.spec
+	if info := s.device.Load(); info != nil {
+		spec.DeviceKind = info.Kind()
+	}
+	return spec
+}
+
 // slotEnv is what all slots of a supervisor share.
 type slotEnv struct {
 	launcher     Launcher
@@ -76,7 +98,8 @@ type slotEnv struct {
 	drainTimeout time.Duration
 	heartbeat    time.Duration
 	wedgeAfter   time.Duration
-	accountant   *accountant // nil without budgets
+	accountant   *accountant
+	budgets      bool // some were declared
 	log          hclog.Logger
 	calls        atomic.Uint64
 	changed      func() // never blocks
@@ -232,11 +255,11 @@ func (s *slot) restart(ctx context.Context) error {
 
 // declare tells the slot what it is, or why it cannot be.
 func (s *slot) declare(id shared.Identity, need amount, err *shared.Error) {
-	if a := s.env.accountant; a != nil && err == nil {
-		a.open(s)
+	if s.accounted() && err == nil {
+		s.env.accountant.open(s)
 	}
 	s.post(message{ev: evDeclared{err: err}, note: func(o *owner) {
-		o.identity, o.modelBytes, o.need = id, need.host, need
+		o.identity, o.modelBytes, o.need = id, o.about.Bytes, need
 		o.state.rules.step = time.Duration((need.host+need.device)/fillRate) * time.Second
 		o.progress = shared.Progress{}
 	}})

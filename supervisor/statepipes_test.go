@@ -60,7 +60,7 @@ func TestPipeAsALog(t *testing.T) {
 	l := newTestLauncher(t)
 	path := l.cfg.State.LogPath("piped")
 	makePipe(t, path)
-	if _, err := l.Launch(t.Context(), "piped"); !errors.Is(err, regular.ErrNot) {
+	if _, err := l.Launch(t.Context(), "piped", "cpu"); !errors.Is(err, regular.ErrNot) {
 		t.Errorf("the worker's start: %v", err)
 	}
 	if lines, signal := readLogTail(path, 0); lines != nil || signal != "" {

@@ -16,7 +16,7 @@ type Supervisor struct {
 	registry   *registry
 	declarer   *declarer
 	watchers   *broadcast
-	accountant *accountant // nil without budgets
+	accountant *accountant
 	affinity   *affinity
 	reloads    chan chan<- reloaded
 	activity   *activity
@@ -52,17 +52,16 @@ func newSupervisor(cfg Config, files modelFiles) (*Supervisor, error) {
 		log:          cfg.Logger,
 		changed:      s.watchers.notify,
 	}
-	if len(cfg.Budgets) > 0 {
-		s.accountant = newAccountant(cfg.Budgets, cfg.MinResidency)
-		s.env.accountant = s.accountant
-		s.running.Go(func() { s.accountant.run(s.ctx) })
-	}
+	s.accountant = newAccountant(cfg.Budgets, cfg.MinResidency)
+	s.env.accountant, s.env.budgets = s.accountant, len(cfg.Budgets) > 0
+	s.running.Go(func() { s.accountant.run(s.ctx) })
 	var slots []*slot
 	for _, spec := range cfg.Slots {
 		slots = append(slots, newSlot(spec, s.env))
 	}
 	s.registry = newRegistry(slots, cfg.Aliases)
 	s.declarer = newDeclarer(s.ctx, files, openDigestCache(cfg.StateDir), s.registry, cfg.HashParallel, cfg.Logger)
+	s.declarer.devices = newDevices(cfg.Launcher, s.accountant)
 	s.declarer.all(slots)
 	s.running.Go(func() { s.registry.run(s.ctx) })
 	s.running.Go(s.reloader)

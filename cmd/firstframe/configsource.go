@@ -29,6 +29,7 @@ func (c configSource) read(context.Context) (shared.Declaration, []shared.Diagno
 		was, now any
 	}{
 		{"supervisor.state_dir", c.started.StateDir, cfg.StateDir},
+		{"supervisor.cuda_worker", c.started.CUDAWorker, cfg.CUDAWorker},
 		{"another setting of the supervisor block", c.started.Life, cfg.Life},
 		{"the frontend block", c.started.HTTP, cfg.HTTP},
 		{"telemetry.otlp_endpoint", c.started.OTLPEndpoint, cfg.OTLPEndpoint},

@@ -86,8 +86,9 @@ func (a *app) examine(ctx context.Context) doctorJSON {
 		stateCheck(a.statePath()),
 	}
 	checks = append(checks, systemChecks()...)
+	checks = append(checks, gpuChecks(ctx)...)
 	checks = append(checks, confinementCheck(ctx))
-	checks = append(checks, a.supervisorCheck(ctx))
+	checks = append(checks, a.supervisorChecks(ctx)...)
 	doc := doctorJSON{OK: true, Checks: checks}
 	for _, c := range checks {
 		if c.Essential && !c.OK {
@@ -138,19 +139,27 @@ func stateCheck(dir string) check {
 	return c
 }
 
-func (a *app) supervisorCheck(ctx context.Context) check {
+// supervisorChecks say whether a supervisor runs, and what its workers measured of
+// copies to devices.
+func (a *app) supervisorChecks(ctx context.Context) []check {
 	c := check{Name: "supervisor"}
 	f, done, err := a.attach(ctx)
 	if err != nil {
 		c.Detail = err.Error()
-		return c
+		return []check{c}
 	}
 	defer done()
 	list, err := f.ListSlots(ctx)
 	if err != nil {
 		c.Detail = err.Error()
-		return c
+		return []check{c}
 	}
 	c.OK, c.Detail = true, fmt.Sprintf("running with %d slots", len(list.Slots))
-	return c
+	checks := []check{c}
+	for _, s := range list.Slots {
+		if s.TransferReason != "" {
+			checks = append(checks, check{Name: "transfer of " + s.SlotID, OK: true, Detail: fmt.Sprintf("to %s (%s): %s", s.Device, s.DeviceInfo.Model, s.TransferReason)})
+		}
+	}
+	return checks
 }

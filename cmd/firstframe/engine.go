@@ -19,7 +19,7 @@ func (a *app) ensureEngine(ctx context.Context) (string, error) {
 		return dir, nil
 	}
 	a.progressf("the engine library is not installed yet: installing it")
-	res, err := a.installEngine(ctx, "")
+	res, err := a.installEngine(ctx, enginelib.CPU, "")
 	if err != nil {
 		return "", err
 	}
@@ -28,7 +28,7 @@ func (a *app) ensureEngine(ctx context.Context) (string, error) {
 }
 
 // installEngine installs with a progress bar on a terminal.
-func (a *app) installEngine(ctx context.Context, from string) (enginelib.Result, error) {
+func (a *app) installEngine(ctx context.Context, device enginelib.Device, from string) (enginelib.Result, error) {
 	var bar *progressbar.ProgressBar
 	if isTerminal(a.errOut) {
 		bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.errOut),
@@ -36,8 +36,8 @@ func (a *app) installEngine(ctx context.Context, from string) (enginelib.Result,
 		defer func() { _ = bar.Finish() }()
 	}
 	return enginelib.Install(ctx, enginelib.Options{
-		From: from,
-		Log:  func(line string) { a.progressf("%s", line) },
+		Device: device, From: from,
+		Log: func(line string) { a.progressf("%s", line) },
 		Progress: func(p enginelib.Progress) {
 			if bar != nil {
 				bar.Describe(p.Stage)
@@ -66,9 +66,13 @@ func (a *app) engineCmd() *cobra.Command {
 		Args:  noCommand,
 		RunE:  helpOnly,
 	}
-	var from string
+	var from, device string
 	install := a.engineSub("install", "Install the engine library into the user's cache", func(ctx context.Context) (engineJSON, error) {
-		res, err := a.installEngine(ctx, from)
+		kind, err := engineDevice(device)
+		if err != nil {
+			return engineJSON{}, err
+		}
+		res, err := a.installEngine(ctx, kind, from)
 		if err != nil {
 			return engineJSON{}, err
 		}
@@ -81,7 +85,7 @@ func (a *app) engineCmd() *cobra.Command {
 	})
 	install.Flags().StringVar(&from, "from", "", "a tarball of the pinned package or a folder with the libraries")
 	verify := a.engineSub("verify", "Read every file of the installed engine and compare it with what was installed", func(ctx context.Context) (engineJSON, error) {
-		dir, err := enginelib.Locate(ctx)
+		dir, err := locateEngine(ctx, device)
 		if err != nil {
 			return engineJSON{}, err
 		}
@@ -92,11 +96,36 @@ func (a *app) engineCmd() *cobra.Command {
 		return engineJSON{Dir: dir}, nil
 	})
 	path := a.engineSub("path", "Print the folder of the installed engine", func(ctx context.Context) (engineJSON, error) {
-		dir, err := enginelib.Locate(ctx)
+		dir, err := locateEngine(ctx, device)
 		return engineJSON{Dir: dir}, err
 	})
+	for _, sub := range []*cobra.Command{install, verify, path} {
+		sub.Flags().StringVar(&device, "device", "cpu", "cpu, or cuda for the engine that computes on GPUs as well")
+	}
 	cmd.AddCommand(install, verify, path, a.probeCmd())
 	return cmd
+}
+
+// engineDevice reads a device's class.
+func engineDevice(name string) (enginelib.Device, error) {
+	switch name {
+	case "cpu":
+		return enginelib.CPU, nil
+	case "cuda":
+		return enginelib.CUDA, nil
+	}
+	return "", &usageError{fmt.Errorf("--device is cpu or cuda, not %q", name)}
+}
+
+func locateEngine(ctx context.Context, device string) (string, error) {
+	kind, err := engineDevice(device)
+	if err != nil {
+		return "", err
+	}
+	if kind == enginelib.CUDA {
+		return enginelib.LocateCUDA(ctx)
+	}
+	return enginelib.Locate(ctx)
 }
 
 // engineSub is a command whose output is the engine's folder.

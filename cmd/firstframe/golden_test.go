@@ -79,6 +79,7 @@ func TestDocuments(t *testing.T) {
 			f.slots[1].LastError, f.slots[1].LogTail = "the worker process ended (signal killed)", []string{"last words"}
 			f.slots[0].Status, f.slots[0].Progress = shared.SlotPrefetching, shared.Progress{Stage: "read", DoneBytes: 5, TotalBytes: 10}
 		}, exitOK},
+		{"slots-gpu.json", []string{"slots", "--json"}, onGPU, exitOK},
 		{"slots-none.json", []string{"slots", "--json"}, func(f *fakeFrontend) { f.slots = nil }, exitOK},
 		{"generate.json", []string{"generate", "--slot", demoF16, "--json", "Hello!"}, nil, exitOK},
 		{"generate-cold.json", []string{"generate", "--json", "Hello!"}, func(f *fakeFrontend) { f.cold[demoQ8] = detail(true) }, exitOK},
@@ -164,6 +165,7 @@ func TestPages(t *testing.T) {
 			f.slots[1].Pinned, f.slots[1].PinNote = false, "the limit of locked memory is 64 KiB"
 			f.slots[1].Status, f.slots[1].LastError = shared.SlotEmpty, "the file has another digest"
 		}},
+		{"slots-gpu.txt", []string{"slots"}, onGPU},
 		{"demo.txt", []string{"demo"}, cold},
 		{"generate-phases.txt", []string{"generate", "--phases", "Hello!"}, cold},
 	}
@@ -181,7 +183,7 @@ func TestPages(t *testing.T) {
 			}
 			golden(t, tt.golden, page)
 			for line := range strings.Lines(page) {
-				if tt.golden != "slots.txt" && len([]rune(strings.TrimSuffix(line, "\n"))) > 80 {
+				if !strings.HasPrefix(tt.golden, "slots") && len([]rune(strings.TrimSuffix(line, "\n"))) > 80 {
 					t.Errorf("wider than 80 columns: %q", line)
 				}
 			}
@@ -214,4 +216,15 @@ func TestWatch(t *testing.T) {
 	if !cmp.Equal(seen, []int{0, 3}) {
 		t.Errorf("saw %v in flight", seen)
 	}
+}
+
+// onGPU has one slot on a GPU that serves and one whose worker is not there.
+func onGPU(f *fakeFrontend) {
+	a, b := &f.slots[0], &f.slots[1]
+	a.Device, a.Transfer = "cuda:0", shared.TransferPinned
+	a.DeviceInfo = shared.DeviceInfo{Name: "cuda:0", Model: "Some GPU", Capability: "9.0", UUID: "GPU-1", Driver: "12.4", Memory: 80 << 30}
+	a.TransferReason = "pinned: page-locked memory copies at 24 GB/s and pageable memory copies at 6.0 GB/s"
+	a.Probe = shared.TransferProbe{Points: []shared.ProbePoint{{Bytes: 1 << 20, Pageable: 6e9, Pinned: 24e9}}, PinBytesPerSecond: 4e9}
+	b.Device, b.Status, b.Process, b.PID, b.HostBytes, b.DeviceBytes, b.Pinned = "cuda:1", shared.SlotEmpty, shared.ProcessStopped, 0, 0, 0, false
+	b.LastError = "cuda:1 cannot be used: the driver sees no GPU"
 }

@@ -138,12 +138,17 @@ type slotJSON struct {
 	Transfer          string        `json:"transfer"`
 	Pinned            bool          `json:"pinned"`
 	PinNote           string        `json:"pin_note"`
-	HostBytes         int64         `json:"host_bytes"`
-	DeviceBytes       int64         `json:"device_bytes"`
-	ContextTokens     int           `json:"context_tokens"`
-	Parallel          int           `json:"parallel"`
-	InFlight          int           `json:"in_flight"`
-	OnMiss            string        `json:"on_miss"`
+	// Of slots on GPUs: what the device is, why the transfer was chosen, and what the
+	// choice was measured by.
+	DeviceInfo     *deviceJSON        `json:"device_info,omitempty"`
+	TransferReason string             `json:"transfer_reason,omitempty"`
+	TransferProbe  *transferProbeJSON `json:"transfer_probe,omitempty"`
+	HostBytes      int64              `json:"host_bytes"`
+	DeviceBytes    int64              `json:"device_bytes"`
+	ContextTokens  int                `json:"context_tokens"`
+	Parallel       int                `json:"parallel"`
+	InFlight       int                `json:"in_flight"`
+	OnMiss         string             `json:"on_miss"`
 	// Exit is how the last process that ended by itself did so.
 	Exit string `json:"exit"`
 	// RetryAfterMS is when the next process is started, 0 when none will be.
@@ -164,6 +169,29 @@ type slotJSON struct {
 
 	Progress *progressJSON `json:"progress"`
 	LogTail  []string      `json:"log_tail"`
+}
+
+// deviceJSON is a device apart from the CPU.
+type deviceJSON struct {
+	Name       string `json:"name"`
+	Model      string `json:"model"`
+	Capability string `json:"capability"`
+	UUID       string `json:"uuid"`
+	Driver     string `json:"driver"`
+	Memory     int64  `json:"memory"`
+}
+
+// transferProbeJSON is what copies to a device were measured to cost, in bytes a second.
+type transferProbeJSON struct {
+	Points            []probePointJSON `json:"points"`
+	PinBytesPerSecond float64          `json:"pin_bytes_per_second"`
+	PinNote           string           `json:"pin_note,omitempty"`
+}
+
+type probePointJSON struct {
+	Bytes    int64   `json:"bytes"`
+	Pageable float64 `json:"pageable"`
+	Pinned   float64 `json:"pinned"`
 }
 
 // adapterJSON is a LoRA adapter of a slot.
@@ -200,6 +228,17 @@ func toSlotJSON(s shared.SlotInfo) slotJSON {
 		Pages: toPagesJSON(s.Load.Pages),
 		Exit:  s.Exit, RetryAfterMS: s.RetryAfter.Milliseconds(), Pin: s.Pin, ReplicaOf: s.ReplicaOf,
 		HostHeld: s.HostHeld, DeviceHeld: s.DeviceHeld, ResidentBytes: s.ResidentBytes,
+	}
+	if s.DeviceInfo != (shared.DeviceInfo{}) {
+		d := deviceJSON(s.DeviceInfo)
+		doc.DeviceInfo = &d
+	}
+	doc.TransferReason = s.TransferReason
+	if p := s.Probe; len(p.Points) > 0 {
+		doc.TransferProbe = &transferProbeJSON{PinBytesPerSecond: p.PinBytesPerSecond, PinNote: p.PinNote}
+		for _, at := range p.Points {
+			doc.TransferProbe.Points = append(doc.TransferProbe.Points, probePointJSON(at))
+		}
 	}
 	for _, a := range s.Adapters {
 		doc.Adapters = append(doc.Adapters, adapterJSON(a))

@@ -66,7 +66,8 @@ func (a *app) serve(ctx context.Context, path, level string, logJSON bool) (err 
 	}
 	s, err := a.startStack(ctx, stackConfig{
 		stateDir: stateDir, slots: declared.Slots, aliases: declared.Aliases, logger: logger, life: cfg.Life,
-		source: configSource{path: path, started: cfg}.read,
+		cudaWorker: cfg.CUDAWorker,
+		source:     configSource{path: path, started: cfg}.read,
 	})
 	if err != nil {
 		return errors.Join(err, web.close())

@@ -99,8 +99,12 @@ func slotTable(w io.Writer, l shared.SlotList) error {
 		if s.Pinned {
 			host += " locked"
 		}
+		device := size(s.DeviceBytes)
+		if s.Device != shared.CPUDevice {
+			device += " " + s.Device
+		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%d\n", s.SlotID, s.Model, dash(s.Identity.Precision), status,
-			s.Process, number(s.PID), s.Restarts, host, size(s.DeviceBytes), contextSize(s), s.InFlight)
+			s.Process, number(s.PID), s.Restarts, host, device, contextSize(s), s.InFlight)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -114,6 +118,9 @@ func slotTable(w io.Writer, l shared.SlotList) error {
 		}
 		if s.LastError != "" {
 			fmt.Fprintf(w, "%s: %s\n", s.SlotID, s.LastError)
+		}
+		if s.TransferReason != "" {
+			fmt.Fprintf(w, "%s: transfer %s\n", s.SlotID, s.TransferReason)
 		}
 		if s.PinNote != "" {
 			fmt.Fprintf(w, "%s: not locked: %s\n", s.SlotID, s.PinNote)

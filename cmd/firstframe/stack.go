@@ -9,6 +9,7 @@ import (
 
 	"github.com/firstframe/firstframe/hcl"
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/slotworker/enginelib"
 	"github.com/firstframe/firstframe/supervisor"
 )
 
@@ -23,6 +24,8 @@ type stackConfig struct {
 	aliases  map[string]string
 	logger   hclog.Logger
 	life     hcl.Life
+	// cudaWorker is the program for slots on GPUs; empty means the usual places.
+	cudaWorker string
 	// source reads the configuration again; nil means there is none to read.
 	source supervisor.Source
 }
@@ -44,14 +47,19 @@ func (a *app) startStack(ctx context.Context, cfg stackConfig) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Slots on GPUs say so when there is none; the others do not need it.
+	cudaDir, err := enginelib.LocateCUDA(ctx)
+	if err != nil {
+		cudaDir = engineDir
+	}
 	s := &stack{patience: cfg.life.DrainTimeout + closeMargin}
-	if err := s.start(ctx, cfg, engineDir); err != nil {
+	if err := s.start(ctx, cfg, engineDir, cudaDir); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *stack) start(ctx context.Context, cfg stackConfig, engineDir string) error {
+func (s *stack) start(ctx context.Context, cfg stackConfig, engineDir, cudaDir string) error {
 	var err error
 	if s.state, err = supervisor.OpenStateDir(cfg.stateDir); err != nil {
 		return err
@@ -61,6 +69,7 @@ func (s *stack) start(ctx context.Context, cfg stackConfig, engineDir string) er
 	}
 	s.launcher, err = supervisor.NewWorkerLauncher(supervisor.LauncherConfig{
 		Args: []string{workerCommand}, EngineDir: engineDir, State: s.state, Logger: cfg.logger,
+		CUDAWorker: cfg.cudaWorker, CUDAEngineDir: cudaDir,
 	})
 	if err != nil {
 		return err

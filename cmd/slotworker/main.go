@@ -17,6 +17,7 @@ func main() {
 	os.Exit(slotworker.Main(context.Background(), slotworker.MainConfig{
 		Args:       os.Args[1:],
 		OpenEngine: func(dir string) (slotworker.Engine, error) { return llamacpp.Open(dir) },
+		OpenDevice: deviceOpener(),
 		Version:    shared.BuildVersion(),
 		Confine:    sandbox.Enter,
 	}))

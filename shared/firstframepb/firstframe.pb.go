@@ -294,6 +294,8 @@ type SlotSpec struct {
 	Restart           *RestartPolicy         `protobuf:"bytes,24,opt,name=restart,proto3" json:"restart,omitempty"`
 	ReplicaOf         string                 `protobuf:"bytes,25,opt,name=replica_of,json=replicaOf,proto3" json:"replica_of,omitempty"`
 	Adapters          []*AdapterSpec         `protobuf:"bytes,26,rep,name=adapters,proto3" json:"adapters,omitempty"`
+	GpuLayers         int32                  `protobuf:"varint,27,opt,name=gpu_layers,json=gpuLayers,proto3" json:"gpu_layers,omitempty"`
+	DeviceKind        string                 `protobuf:"bytes,28,opt,name=device_kind,json=deviceKind,proto3" json:"device_kind,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -508,6 +510,20 @@ func (x *SlotSpec) GetAdapters() []*AdapterSpec {
 		return x.Adapters
 	}
 	return nil
+}
+
+func (x *SlotSpec) GetGpuLayers() int32 {
+	if x != nil {
+		return x.GpuLayers
+	}
+	return 0
+}
+
+func (x *SlotSpec) GetDeviceKind() string {
+	if x != nil {
+		return x.DeviceKind
+	}
+	return ""
 }
 
 type AdapterSpec struct {
@@ -1099,6 +1115,8 @@ type PrefetchResult struct {
 	Precision         string                 `protobuf:"bytes,7,opt,name=precision,proto3" json:"precision,omitempty"`
 	TokenizerRevision string                 `protobuf:"bytes,8,opt,name=tokenizer_revision,json=tokenizerRevision,proto3" json:"tokenizer_revision,omitempty"`
 	ReadNs            int64                  `protobuf:"varint,9,opt,name=read_ns,json=readNs,proto3" json:"read_ns,omitempty"`
+	Probe             *TransferProbe         `protobuf:"bytes,10,opt,name=probe,proto3" json:"probe,omitempty"`
+	Reason            string                 `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1196,6 +1214,225 @@ func (x *PrefetchResult) GetReadNs() int64 {
 	return 0
 }
 
+func (x *PrefetchResult) GetProbe() *TransferProbe {
+	if x != nil {
+		return x.Probe
+	}
+	return nil
+}
+
+func (x *PrefetchResult) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type TransferProbe struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Points            []*ProbePoint          `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
+	PinBytesPerSecond float64                `protobuf:"fixed64,2,opt,name=pin_bytes_per_second,json=pinBytesPerSecond,proto3" json:"pin_bytes_per_second,omitempty"`
+	PinNote           string                 `protobuf:"bytes,3,opt,name=pin_note,json=pinNote,proto3" json:"pin_note,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *TransferProbe) Reset() {
+	*x = TransferProbe{}
+	mi := &file_firstframe_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferProbe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferProbe) ProtoMessage() {}
+
+func (x *TransferProbe) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferProbe.ProtoReflect.Descriptor instead.
+func (*TransferProbe) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *TransferProbe) GetPoints() []*ProbePoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *TransferProbe) GetPinBytesPerSecond() float64 {
+	if x != nil {
+		return x.PinBytesPerSecond
+	}
+	return 0
+}
+
+func (x *TransferProbe) GetPinNote() string {
+	if x != nil {
+		return x.PinNote
+	}
+	return ""
+}
+
+type ProbePoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Bytes int64                  `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Bytes a second.
+	Pageable      float64 `protobuf:"fixed64,2,opt,name=pageable,proto3" json:"pageable,omitempty"`
+	Pinned        float64 `protobuf:"fixed64,3,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbePoint) Reset() {
+	*x = ProbePoint{}
+	mi := &file_firstframe_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbePoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbePoint) ProtoMessage() {}
+
+func (x *ProbePoint) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbePoint.ProtoReflect.Descriptor instead.
+func (*ProbePoint) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ProbePoint) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ProbePoint) GetPageable() float64 {
+	if x != nil {
+		return x.Pageable
+	}
+	return 0
+}
+
+func (x *ProbePoint) GetPinned() float64 {
+	if x != nil {
+		return x.Pinned
+	}
+	return 0
+}
+
+type DeviceInfo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Capability    string                 `protobuf:"bytes,3,opt,name=capability,proto3" json:"capability,omitempty"`
+	Uuid          string                 `protobuf:"bytes,4,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Driver        string                 `protobuf:"bytes,5,opt,name=driver,proto3" json:"driver,omitempty"`
+	Memory        int64                  `protobuf:"varint,6,opt,name=memory,proto3" json:"memory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceInfo) Reset() {
+	*x = DeviceInfo{}
+	mi := &file_firstframe_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceInfo) ProtoMessage() {}
+
+func (x *DeviceInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_firstframe_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceInfo.ProtoReflect.Descriptor instead.
+func (*DeviceInfo) Descriptor() ([]byte, []int) {
+	return file_firstframe_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DeviceInfo) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeviceInfo) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *DeviceInfo) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *DeviceInfo) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *DeviceInfo) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *DeviceInfo) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
 type ActivateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Expected      *Identity              `protobuf:"bytes,1,opt,name=expected,proto3" json:"expected,omitempty"`
@@ -1205,7 +1442,7 @@ type ActivateRequest struct {
 
 func (x *ActivateRequest) Reset() {
 	*x = ActivateRequest{}
-	mi := &file_firstframe_proto_msgTypes[14]
+	mi := &file_firstframe_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1454,7 @@ func (x *ActivateRequest) String() string {
 func (*ActivateRequest) ProtoMessage() {}
 
 func (x *ActivateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[14]
+	mi := &file_firstframe_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1467,7 @@ func (x *ActivateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateRequest.ProtoReflect.Descriptor instead.
 func (*ActivateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{14}
+	return file_firstframe_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ActivateRequest) GetExpected() *Identity {
@@ -1250,13 +1487,14 @@ type ActivateResult struct {
 	WarmupNs       int64                  `protobuf:"varint,6,opt,name=warmup_ns,json=warmupNs,proto3" json:"warmup_ns,omitempty"`
 	CanaryNs       int64                  `protobuf:"varint,7,opt,name=canary_ns,json=canaryNs,proto3" json:"canary_ns,omitempty"`
 	CanaryTokens   []int32                `protobuf:"varint,8,rep,packed,name=canary_tokens,json=canaryTokens,proto3" json:"canary_tokens,omitempty"`
+	HostBytes      int64                  `protobuf:"varint,9,opt,name=host_bytes,json=hostBytes,proto3" json:"host_bytes,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ActivateResult) Reset() {
 	*x = ActivateResult{}
-	mi := &file_firstframe_proto_msgTypes[15]
+	mi := &file_firstframe_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1506,7 @@ func (x *ActivateResult) String() string {
 func (*ActivateResult) ProtoMessage() {}
 
 func (x *ActivateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[15]
+	mi := &file_firstframe_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1519,7 @@ func (x *ActivateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateResult.ProtoReflect.Descriptor instead.
 func (*ActivateResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{15}
+	return file_firstframe_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ActivateResult) GetIdentity() *Identity {
@@ -1340,6 +1578,13 @@ func (x *ActivateResult) GetCanaryTokens() []int32 {
 	return nil
 }
 
+func (x *ActivateResult) GetHostBytes() int64 {
+	if x != nil {
+		return x.HostBytes
+	}
+	return 0
+}
+
 type Requirement struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	SlotId            string                 `protobuf:"bytes,1,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
@@ -1355,7 +1600,7 @@ type Requirement struct {
 
 func (x *Requirement) Reset() {
 	*x = Requirement{}
-	mi := &file_firstframe_proto_msgTypes[16]
+	mi := &file_firstframe_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1612,7 @@ func (x *Requirement) String() string {
 func (*Requirement) ProtoMessage() {}
 
 func (x *Requirement) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[16]
+	mi := &file_firstframe_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1625,7 @@ func (x *Requirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requirement.ProtoReflect.Descriptor instead.
 func (*Requirement) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{16}
+	return file_firstframe_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Requirement) GetSlotId() string {
@@ -1443,7 +1688,7 @@ type Resolution struct {
 
 func (x *Resolution) Reset() {
 	*x = Resolution{}
-	mi := &file_firstframe_proto_msgTypes[17]
+	mi := &file_firstframe_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1700,7 @@ func (x *Resolution) String() string {
 func (*Resolution) ProtoMessage() {}
 
 func (x *Resolution) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[17]
+	mi := &file_firstframe_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1713,7 @@ func (x *Resolution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resolution.ProtoReflect.Descriptor instead.
 func (*Resolution) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{17}
+	return file_firstframe_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Resolution) GetIdentity() *Identity {
@@ -1505,7 +1750,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_firstframe_proto_msgTypes[18]
+	mi := &file_firstframe_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1762,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[18]
+	mi := &file_firstframe_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1775,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{18}
+	return file_firstframe_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Message) GetRole() string {
@@ -1579,7 +1824,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_firstframe_proto_msgTypes[19]
+	mi := &file_firstframe_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1836,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[19]
+	mi := &file_firstframe_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1849,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{19}
+	return file_firstframe_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Tool) GetName() string {
@@ -1640,7 +1885,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_firstframe_proto_msgTypes[20]
+	mi := &file_firstframe_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +1897,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[20]
+	mi := &file_firstframe_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +1910,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{20}
+	return file_firstframe_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ToolCall) GetIndex() int32 {
@@ -1706,7 +1951,7 @@ type LogitBias struct {
 
 func (x *LogitBias) Reset() {
 	*x = LogitBias{}
-	mi := &file_firstframe_proto_msgTypes[21]
+	mi := &file_firstframe_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +1963,7 @@ func (x *LogitBias) String() string {
 func (*LogitBias) ProtoMessage() {}
 
 func (x *LogitBias) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[21]
+	mi := &file_firstframe_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +1976,7 @@ func (x *LogitBias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogitBias.ProtoReflect.Descriptor instead.
 func (*LogitBias) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{21}
+	return file_firstframe_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LogitBias) GetToken() int32 {
@@ -1766,7 +2011,7 @@ type Sampling struct {
 
 func (x *Sampling) Reset() {
 	*x = Sampling{}
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +2023,7 @@ func (x *Sampling) String() string {
 func (*Sampling) ProtoMessage() {}
 
 func (x *Sampling) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[22]
+	mi := &file_firstframe_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +2036,7 @@ func (x *Sampling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sampling.ProtoReflect.Descriptor instead.
 func (*Sampling) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{22}
+	return file_firstframe_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Sampling) GetTemperature() float32 {
@@ -1892,7 +2137,7 @@ type GenerateRequest struct {
 
 func (x *GenerateRequest) Reset() {
 	*x = GenerateRequest{}
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +2149,7 @@ func (x *GenerateRequest) String() string {
 func (*GenerateRequest) ProtoMessage() {}
 
 func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[23]
+	mi := &file_firstframe_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +2162,7 @@ func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateRequest.ProtoReflect.Descriptor instead.
 func (*GenerateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{23}
+	return file_firstframe_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GenerateRequest) GetRequestId() string {
@@ -2076,7 +2321,7 @@ type Phases struct {
 
 func (x *Phases) Reset() {
 	*x = Phases{}
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2333,7 @@ func (x *Phases) String() string {
 func (*Phases) ProtoMessage() {}
 
 func (x *Phases) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[24]
+	mi := &file_firstframe_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +2346,7 @@ func (x *Phases) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phases.ProtoReflect.Descriptor instead.
 func (*Phases) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{24}
+	return file_firstframe_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Phases) GetRouteNs() int64 {
@@ -2173,7 +2418,7 @@ type ActivationDetail struct {
 
 func (x *ActivationDetail) Reset() {
 	*x = ActivationDetail{}
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2430,7 @@ func (x *ActivationDetail) String() string {
 func (*ActivationDetail) ProtoMessage() {}
 
 func (x *ActivationDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[25]
+	mi := &file_firstframe_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2443,7 @@ func (x *ActivationDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivationDetail.ProtoReflect.Descriptor instead.
 func (*ActivationDetail) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{25}
+	return file_firstframe_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ActivationDetail) GetSpawnNs() int64 {
@@ -2255,7 +2500,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2512,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[26]
+	mi := &file_firstframe_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2525,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{26}
+	return file_firstframe_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Chunk) GetSlotId() string {
@@ -2358,7 +2603,7 @@ type TokenLogprob struct {
 
 func (x *TokenLogprob) Reset() {
 	*x = TokenLogprob{}
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2615,7 @@ func (x *TokenLogprob) String() string {
 func (*TokenLogprob) ProtoMessage() {}
 
 func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[27]
+	mi := &file_firstframe_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2628,7 @@ func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenLogprob.ProtoReflect.Descriptor instead.
 func (*TokenLogprob) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{27}
+	return file_firstframe_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TokenLogprob) GetToken() int32 {
@@ -2425,7 +2670,7 @@ type AlternativeLogprob struct {
 
 func (x *AlternativeLogprob) Reset() {
 	*x = AlternativeLogprob{}
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2437,7 +2682,7 @@ func (x *AlternativeLogprob) String() string {
 func (*AlternativeLogprob) ProtoMessage() {}
 
 func (x *AlternativeLogprob) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[28]
+	mi := &file_firstframe_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2450,7 +2695,7 @@ func (x *AlternativeLogprob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlternativeLogprob.ProtoReflect.Descriptor instead.
 func (*AlternativeLogprob) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{28}
+	return file_firstframe_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AlternativeLogprob) GetToken() int32 {
@@ -2486,7 +2731,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2743,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[29]
+	mi := &file_firstframe_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2756,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{29}
+	return file_firstframe_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Usage) GetPromptTokens() int32 {
@@ -2564,7 +2809,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2821,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[30]
+	mi := &file_firstframe_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2834,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{30}
+	return file_firstframe_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Result) GetSlotId() string {
@@ -2696,7 +2941,7 @@ type GenerateReply struct {
 
 func (x *GenerateReply) Reset() {
 	*x = GenerateReply{}
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2953,7 @@ func (x *GenerateReply) String() string {
 func (*GenerateReply) ProtoMessage() {}
 
 func (x *GenerateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[31]
+	mi := &file_firstframe_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2966,7 @@ func (x *GenerateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateReply.ProtoReflect.Descriptor instead.
 func (*GenerateReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{31}
+	return file_firstframe_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GenerateReply) GetItem() isGenerateReply_Item {
@@ -2782,7 +3027,7 @@ type TokenizeRequest struct {
 
 func (x *TokenizeRequest) Reset() {
 	*x = TokenizeRequest{}
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +3039,7 @@ func (x *TokenizeRequest) String() string {
 func (*TokenizeRequest) ProtoMessage() {}
 
 func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[32]
+	mi := &file_firstframe_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +3052,7 @@ func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeRequest.ProtoReflect.Descriptor instead.
 func (*TokenizeRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{32}
+	return file_firstframe_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TokenizeRequest) GetRequirement() *Requirement {
@@ -2875,7 +3120,7 @@ type TokenizeResult struct {
 
 func (x *TokenizeResult) Reset() {
 	*x = TokenizeResult{}
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +3132,7 @@ func (x *TokenizeResult) String() string {
 func (*TokenizeResult) ProtoMessage() {}
 
 func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[33]
+	mi := &file_firstframe_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3145,7 @@ func (x *TokenizeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeResult.ProtoReflect.Descriptor instead.
 func (*TokenizeResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{33}
+	return file_firstframe_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TokenizeResult) GetTokens() []int32 {
@@ -2921,7 +3166,7 @@ type DetokenizeRequest struct {
 
 func (x *DetokenizeRequest) Reset() {
 	*x = DetokenizeRequest{}
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3178,7 @@ func (x *DetokenizeRequest) String() string {
 func (*DetokenizeRequest) ProtoMessage() {}
 
 func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[34]
+	mi := &file_firstframe_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3191,7 @@ func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DetokenizeRequest.ProtoReflect.Descriptor instead.
 func (*DetokenizeRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{34}
+	return file_firstframe_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DetokenizeRequest) GetRequirement() *Requirement {
@@ -2979,7 +3224,7 @@ type DetokenizeResult struct {
 
 func (x *DetokenizeResult) Reset() {
 	*x = DetokenizeResult{}
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +3236,7 @@ func (x *DetokenizeResult) String() string {
 func (*DetokenizeResult) ProtoMessage() {}
 
 func (x *DetokenizeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[35]
+	mi := &file_firstframe_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +3249,7 @@ func (x *DetokenizeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DetokenizeResult.ProtoReflect.Descriptor instead.
 func (*DetokenizeResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{35}
+	return file_firstframe_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DetokenizeResult) GetText() string {
@@ -3024,7 +3269,7 @@ type EmbedInput struct {
 
 func (x *EmbedInput) Reset() {
 	*x = EmbedInput{}
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3036,7 +3281,7 @@ func (x *EmbedInput) String() string {
 func (*EmbedInput) ProtoMessage() {}
 
 func (x *EmbedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[36]
+	mi := &file_firstframe_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3049,7 +3294,7 @@ func (x *EmbedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmbedInput.ProtoReflect.Descriptor instead.
 func (*EmbedInput) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{36}
+	return file_firstframe_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EmbedInput) GetText() string {
@@ -3079,7 +3324,7 @@ type EmbedRequest struct {
 
 func (x *EmbedRequest) Reset() {
 	*x = EmbedRequest{}
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3336,7 @@ func (x *EmbedRequest) String() string {
 func (*EmbedRequest) ProtoMessage() {}
 
 func (x *EmbedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[37]
+	mi := &file_firstframe_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3349,7 @@ func (x *EmbedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmbedRequest.ProtoReflect.Descriptor instead.
 func (*EmbedRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{37}
+	return file_firstframe_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EmbedRequest) GetRequirement() *Requirement {
@@ -3151,7 +3396,7 @@ type Vector struct {
 
 func (x *Vector) Reset() {
 	*x = Vector{}
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3163,7 +3408,7 @@ func (x *Vector) String() string {
 func (*Vector) ProtoMessage() {}
 
 func (x *Vector) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[38]
+	mi := &file_firstframe_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3176,7 +3421,7 @@ func (x *Vector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vector.ProtoReflect.Descriptor instead.
 func (*Vector) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{38}
+	return file_firstframe_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Vector) GetValues() []float32 {
@@ -3200,7 +3445,7 @@ type EmbedResult struct {
 
 func (x *EmbedResult) Reset() {
 	*x = EmbedResult{}
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3212,7 +3457,7 @@ func (x *EmbedResult) String() string {
 func (*EmbedResult) ProtoMessage() {}
 
 func (x *EmbedResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[39]
+	mi := &file_firstframe_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3225,7 +3470,7 @@ func (x *EmbedResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmbedResult.ProtoReflect.Descriptor instead.
 func (*EmbedResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{39}
+	return file_firstframe_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *EmbedResult) GetSlotId() string {
@@ -3282,7 +3527,7 @@ type ApplyTemplateRequest struct {
 
 func (x *ApplyTemplateRequest) Reset() {
 	*x = ApplyTemplateRequest{}
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3294,7 +3539,7 @@ func (x *ApplyTemplateRequest) String() string {
 func (*ApplyTemplateRequest) ProtoMessage() {}
 
 func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[40]
+	mi := &file_firstframe_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3307,7 +3552,7 @@ func (x *ApplyTemplateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateRequest.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{40}
+	return file_firstframe_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ApplyTemplateRequest) GetRequirement() *Requirement {
@@ -3347,7 +3592,7 @@ type ApplyTemplateResult struct {
 
 func (x *ApplyTemplateResult) Reset() {
 	*x = ApplyTemplateResult{}
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3359,7 +3604,7 @@ func (x *ApplyTemplateResult) String() string {
 func (*ApplyTemplateResult) ProtoMessage() {}
 
 func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[41]
+	mi := &file_firstframe_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3372,7 +3617,7 @@ func (x *ApplyTemplateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTemplateResult.ProtoReflect.Descriptor instead.
 func (*ApplyTemplateResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{41}
+	return file_firstframe_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ApplyTemplateResult) GetPrompt() string {
@@ -3391,7 +3636,7 @@ type EvictWorkerRequest struct {
 
 func (x *EvictWorkerRequest) Reset() {
 	*x = EvictWorkerRequest{}
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3403,7 +3648,7 @@ func (x *EvictWorkerRequest) String() string {
 func (*EvictWorkerRequest) ProtoMessage() {}
 
 func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[42]
+	mi := &file_firstframe_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3416,7 +3661,7 @@ func (x *EvictWorkerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerRequest.ProtoReflect.Descriptor instead.
 func (*EvictWorkerRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{42}
+	return file_firstframe_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *EvictWorkerRequest) GetDropHost() bool {
@@ -3436,7 +3681,7 @@ type EvictWorkerResult struct {
 
 func (x *EvictWorkerResult) Reset() {
 	*x = EvictWorkerResult{}
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3448,7 +3693,7 @@ func (x *EvictWorkerResult) String() string {
 func (*EvictWorkerResult) ProtoMessage() {}
 
 func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[43]
+	mi := &file_firstframe_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3461,7 +3706,7 @@ func (x *EvictWorkerResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWorkerResult.ProtoReflect.Descriptor instead.
 func (*EvictWorkerResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{43}
+	return file_firstframe_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *EvictWorkerResult) GetDeviceBytesFreed() int64 {
@@ -3487,7 +3732,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3499,7 +3744,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[44]
+	mi := &file_firstframe_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3512,7 +3757,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{44}
+	return file_firstframe_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DrainRequest) GetDeadlineNs() int64 {
@@ -3531,7 +3776,7 @@ type DrainResult struct {
 
 func (x *DrainResult) Reset() {
 	*x = DrainResult{}
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +3788,7 @@ func (x *DrainResult) String() string {
 func (*DrainResult) ProtoMessage() {}
 
 func (x *DrainResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[45]
+	mi := &file_firstframe_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +3801,7 @@ func (x *DrainResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResult.ProtoReflect.Descriptor instead.
 func (*DrainResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{45}
+	return file_firstframe_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DrainResult) GetCancelled() int32 {
@@ -3574,7 +3819,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3586,7 +3831,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[46]
+	mi := &file_firstframe_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3599,7 +3844,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{46}
+	return file_firstframe_proto_rawDescGZIP(), []int{49}
 }
 
 type HeartbeatResult struct {
@@ -3613,7 +3858,7 @@ type HeartbeatResult struct {
 
 func (x *HeartbeatResult) Reset() {
 	*x = HeartbeatResult{}
-	mi := &file_firstframe_proto_msgTypes[47]
+	mi := &file_firstframe_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3625,7 +3870,7 @@ func (x *HeartbeatResult) String() string {
 func (*HeartbeatResult) ProtoMessage() {}
 
 func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[47]
+	mi := &file_firstframe_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3638,7 +3883,7 @@ func (x *HeartbeatResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResult.ProtoReflect.Descriptor instead.
 func (*HeartbeatResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{47}
+	return file_firstframe_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HeartbeatResult) GetProgress() uint64 {
@@ -3670,7 +3915,7 @@ type WorkerStatusRequest struct {
 
 func (x *WorkerStatusRequest) Reset() {
 	*x = WorkerStatusRequest{}
-	mi := &file_firstframe_proto_msgTypes[48]
+	mi := &file_firstframe_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3927,7 @@ func (x *WorkerStatusRequest) String() string {
 func (*WorkerStatusRequest) ProtoMessage() {}
 
 func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[48]
+	mi := &file_firstframe_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3940,7 @@ func (x *WorkerStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatusRequest.ProtoReflect.Descriptor instead.
 func (*WorkerStatusRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{48}
+	return file_firstframe_proto_rawDescGZIP(), []int{51}
 }
 
 type WorkerStatus struct {
@@ -3717,7 +3962,7 @@ type WorkerStatus struct {
 
 func (x *WorkerStatus) Reset() {
 	*x = WorkerStatus{}
-	mi := &file_firstframe_proto_msgTypes[49]
+	mi := &file_firstframe_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3729,7 +3974,7 @@ func (x *WorkerStatus) String() string {
 func (*WorkerStatus) ProtoMessage() {}
 
 func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[49]
+	mi := &file_firstframe_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3742,7 +3987,7 @@ func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatus.ProtoReflect.Descriptor instead.
 func (*WorkerStatus) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{49}
+	return file_firstframe_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WorkerStatus) GetSlotId() string {
@@ -3832,7 +4077,7 @@ type PageTier struct {
 
 func (x *PageTier) Reset() {
 	*x = PageTier{}
-	mi := &file_firstframe_proto_msgTypes[50]
+	mi := &file_firstframe_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3844,7 +4089,7 @@ func (x *PageTier) String() string {
 func (*PageTier) ProtoMessage() {}
 
 func (x *PageTier) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[50]
+	mi := &file_firstframe_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3857,7 +4102,7 @@ func (x *PageTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageTier.ProtoReflect.Descriptor instead.
 func (*PageTier) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{50}
+	return file_firstframe_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PageTier) GetPages() int64 {
@@ -3894,7 +4139,7 @@ type PageStats struct {
 
 func (x *PageStats) Reset() {
 	*x = PageStats{}
-	mi := &file_firstframe_proto_msgTypes[51]
+	mi := &file_firstframe_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3906,7 +4151,7 @@ func (x *PageStats) String() string {
 func (*PageStats) ProtoMessage() {}
 
 func (x *PageStats) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[51]
+	mi := &file_firstframe_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3919,7 +4164,7 @@ func (x *PageStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageStats.ProtoReflect.Descriptor instead.
 func (*PageStats) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{51}
+	return file_firstframe_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PageStats) GetOff() string {
@@ -4012,7 +4257,7 @@ type SlotLoad struct {
 
 func (x *SlotLoad) Reset() {
 	*x = SlotLoad{}
-	mi := &file_firstframe_proto_msgTypes[52]
+	mi := &file_firstframe_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4024,7 +4269,7 @@ func (x *SlotLoad) String() string {
 func (*SlotLoad) ProtoMessage() {}
 
 func (x *SlotLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[52]
+	mi := &file_firstframe_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4037,7 +4282,7 @@ func (x *SlotLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotLoad.ProtoReflect.Descriptor instead.
 func (*SlotLoad) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{52}
+	return file_firstframe_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SlotLoad) GetSequencesRunning() int32 {
@@ -4083,7 +4328,7 @@ type ListSlotsRequest struct {
 
 func (x *ListSlotsRequest) Reset() {
 	*x = ListSlotsRequest{}
-	mi := &file_firstframe_proto_msgTypes[53]
+	mi := &file_firstframe_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4095,7 +4340,7 @@ func (x *ListSlotsRequest) String() string {
 func (*ListSlotsRequest) ProtoMessage() {}
 
 func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[53]
+	mi := &file_firstframe_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4108,7 +4353,7 @@ func (x *ListSlotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSlotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSlotsRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{53}
+	return file_firstframe_proto_rawDescGZIP(), []int{56}
 }
 
 type SlotInfo struct {
@@ -4139,21 +4384,24 @@ type SlotInfo struct {
 	Load           *SlotLoad              `protobuf:"bytes,24,opt,name=load,proto3" json:"load,omitempty"`
 	Exit           string                 `protobuf:"bytes,25,opt,name=exit,proto3" json:"exit,omitempty"`
 	// From when the message was made.
-	RetryAfterNs  int64          `protobuf:"varint,26,opt,name=retry_after_ns,json=retryAfterNs,proto3" json:"retry_after_ns,omitempty"`
-	Pin           bool           `protobuf:"varint,27,opt,name=pin,proto3" json:"pin,omitempty"`
-	ReplicaOf     string         `protobuf:"bytes,28,opt,name=replica_of,json=replicaOf,proto3" json:"replica_of,omitempty"`
-	HostHeld      int64          `protobuf:"varint,29,opt,name=host_held,json=hostHeld,proto3" json:"host_held,omitempty"`
-	DeviceHeld    int64          `protobuf:"varint,30,opt,name=device_held,json=deviceHeld,proto3" json:"device_held,omitempty"`
-	ResidentBytes int64          `protobuf:"varint,31,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
-	Adapters      []*AdapterInfo `protobuf:"bytes,32,rep,name=adapters,proto3" json:"adapters,omitempty"`
-	File          *ModelFile     `protobuf:"bytes,40,opt,name=file,proto3" json:"file,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RetryAfterNs   int64          `protobuf:"varint,26,opt,name=retry_after_ns,json=retryAfterNs,proto3" json:"retry_after_ns,omitempty"`
+	Pin            bool           `protobuf:"varint,27,opt,name=pin,proto3" json:"pin,omitempty"`
+	ReplicaOf      string         `protobuf:"bytes,28,opt,name=replica_of,json=replicaOf,proto3" json:"replica_of,omitempty"`
+	HostHeld       int64          `protobuf:"varint,29,opt,name=host_held,json=hostHeld,proto3" json:"host_held,omitempty"`
+	DeviceHeld     int64          `protobuf:"varint,30,opt,name=device_held,json=deviceHeld,proto3" json:"device_held,omitempty"`
+	ResidentBytes  int64          `protobuf:"varint,31,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
+	Adapters       []*AdapterInfo `protobuf:"bytes,32,rep,name=adapters,proto3" json:"adapters,omitempty"`
+	File           *ModelFile     `protobuf:"bytes,40,opt,name=file,proto3" json:"file,omitempty"`
+	DeviceInfo     *DeviceInfo    `protobuf:"bytes,41,opt,name=device_info,json=deviceInfo,proto3" json:"device_info,omitempty"`
+	Probe          *TransferProbe `protobuf:"bytes,42,opt,name=probe,proto3" json:"probe,omitempty"`
+	TransferReason string         `protobuf:"bytes,43,opt,name=transfer_reason,json=transferReason,proto3" json:"transfer_reason,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SlotInfo) Reset() {
 	*x = SlotInfo{}
-	mi := &file_firstframe_proto_msgTypes[54]
+	mi := &file_firstframe_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4165,7 +4413,7 @@ func (x *SlotInfo) String() string {
 func (*SlotInfo) ProtoMessage() {}
 
 func (x *SlotInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[54]
+	mi := &file_firstframe_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4178,7 +4426,7 @@ func (x *SlotInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotInfo.ProtoReflect.Descriptor instead.
 func (*SlotInfo) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{54}
+	return file_firstframe_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SlotInfo) GetSlotId() string {
@@ -4412,6 +4660,27 @@ func (x *SlotInfo) GetFile() *ModelFile {
 	return nil
 }
 
+func (x *SlotInfo) GetDeviceInfo() *DeviceInfo {
+	if x != nil {
+		return x.DeviceInfo
+	}
+	return nil
+}
+
+func (x *SlotInfo) GetProbe() *TransferProbe {
+	if x != nil {
+		return x.Probe
+	}
+	return nil
+}
+
+func (x *SlotInfo) GetTransferReason() string {
+	if x != nil {
+		return x.TransferReason
+	}
+	return ""
+}
+
 // What the header of a model file tells.
 type ModelFile struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -4430,7 +4699,7 @@ type ModelFile struct {
 
 func (x *ModelFile) Reset() {
 	*x = ModelFile{}
-	mi := &file_firstframe_proto_msgTypes[55]
+	mi := &file_firstframe_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4442,7 +4711,7 @@ func (x *ModelFile) String() string {
 func (*ModelFile) ProtoMessage() {}
 
 func (x *ModelFile) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[55]
+	mi := &file_firstframe_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4455,7 +4724,7 @@ func (x *ModelFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFile.ProtoReflect.Descriptor instead.
 func (*ModelFile) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{55}
+	return file_firstframe_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ModelFile) GetArchitecture() string {
@@ -4532,7 +4801,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_firstframe_proto_msgTypes[56]
+	mi := &file_firstframe_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4544,7 +4813,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[56]
+	mi := &file_firstframe_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4557,7 +4826,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{56}
+	return file_firstframe_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *BudgetUse) GetDevice() string {
@@ -4593,7 +4862,7 @@ type SlotList struct {
 
 func (x *SlotList) Reset() {
 	*x = SlotList{}
-	mi := &file_firstframe_proto_msgTypes[57]
+	mi := &file_firstframe_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4605,7 +4874,7 @@ func (x *SlotList) String() string {
 func (*SlotList) ProtoMessage() {}
 
 func (x *SlotList) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[57]
+	mi := &file_firstframe_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4618,7 +4887,7 @@ func (x *SlotList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotList.ProtoReflect.Descriptor instead.
 func (*SlotList) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{57}
+	return file_firstframe_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SlotList) GetSlots() []*SlotInfo {
@@ -4651,7 +4920,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_firstframe_proto_msgTypes[58]
+	mi := &file_firstframe_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4663,7 +4932,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[58]
+	mi := &file_firstframe_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4676,7 +4945,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{58}
+	return file_firstframe_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PrepareRequest) GetSlotId() string {
@@ -4699,7 +4968,7 @@ type PrepareReply struct {
 
 func (x *PrepareReply) Reset() {
 	*x = PrepareReply{}
-	mi := &file_firstframe_proto_msgTypes[59]
+	mi := &file_firstframe_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4711,7 +4980,7 @@ func (x *PrepareReply) String() string {
 func (*PrepareReply) ProtoMessage() {}
 
 func (x *PrepareReply) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[59]
+	mi := &file_firstframe_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4724,7 +4993,7 @@ func (x *PrepareReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareReply.ProtoReflect.Descriptor instead.
 func (*PrepareReply) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{59}
+	return file_firstframe_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PrepareReply) GetItem() isPrepareReply_Item {
@@ -4778,7 +5047,7 @@ type EvictSlotRequest struct {
 
 func (x *EvictSlotRequest) Reset() {
 	*x = EvictSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[60]
+	mi := &file_firstframe_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4790,7 +5059,7 @@ func (x *EvictSlotRequest) String() string {
 func (*EvictSlotRequest) ProtoMessage() {}
 
 func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[60]
+	mi := &file_firstframe_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4803,7 +5072,7 @@ func (x *EvictSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictSlotRequest.ProtoReflect.Descriptor instead.
 func (*EvictSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{60}
+	return file_firstframe_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *EvictSlotRequest) GetSlotId() string {
@@ -4829,7 +5098,7 @@ type RestartSlotRequest struct {
 
 func (x *RestartSlotRequest) Reset() {
 	*x = RestartSlotRequest{}
-	mi := &file_firstframe_proto_msgTypes[61]
+	mi := &file_firstframe_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4841,7 +5110,7 @@ func (x *RestartSlotRequest) String() string {
 func (*RestartSlotRequest) ProtoMessage() {}
 
 func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[61]
+	mi := &file_firstframe_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4854,7 +5123,7 @@ func (x *RestartSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSlotRequest.ProtoReflect.Descriptor instead.
 func (*RestartSlotRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{61}
+	return file_firstframe_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RestartSlotRequest) GetSlotId() string {
@@ -4875,7 +5144,7 @@ type Declaration struct {
 
 func (x *Declaration) Reset() {
 	*x = Declaration{}
-	mi := &file_firstframe_proto_msgTypes[62]
+	mi := &file_firstframe_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4887,7 +5156,7 @@ func (x *Declaration) String() string {
 func (*Declaration) ProtoMessage() {}
 
 func (x *Declaration) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[62]
+	mi := &file_firstframe_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4900,7 +5169,7 @@ func (x *Declaration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declaration.ProtoReflect.Descriptor instead.
 func (*Declaration) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{62}
+	return file_firstframe_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Declaration) GetSlots() []*SlotSpec {
@@ -4928,7 +5197,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_firstframe_proto_msgTypes[63]
+	mi := &file_firstframe_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4940,7 +5209,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[63]
+	mi := &file_firstframe_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4953,7 +5222,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{63}
+	return file_firstframe_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *FieldChange) GetName() string {
@@ -4988,7 +5257,7 @@ type SlotChange struct {
 
 func (x *SlotChange) Reset() {
 	*x = SlotChange{}
-	mi := &file_firstframe_proto_msgTypes[64]
+	mi := &file_firstframe_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5000,7 +5269,7 @@ func (x *SlotChange) String() string {
 func (*SlotChange) ProtoMessage() {}
 
 func (x *SlotChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[64]
+	mi := &file_firstframe_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5013,7 +5282,7 @@ func (x *SlotChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotChange.ProtoReflect.Descriptor instead.
 func (*SlotChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{64}
+	return file_firstframe_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SlotChange) GetSlotId() string {
@@ -5049,7 +5318,7 @@ type AliasChange struct {
 
 func (x *AliasChange) Reset() {
 	*x = AliasChange{}
-	mi := &file_firstframe_proto_msgTypes[65]
+	mi := &file_firstframe_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5061,7 +5330,7 @@ func (x *AliasChange) String() string {
 func (*AliasChange) ProtoMessage() {}
 
 func (x *AliasChange) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[65]
+	mi := &file_firstframe_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5074,7 +5343,7 @@ func (x *AliasChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AliasChange.ProtoReflect.Descriptor instead.
 func (*AliasChange) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{65}
+	return file_firstframe_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AliasChange) GetAlias() string {
@@ -5115,7 +5384,7 @@ type PlanResult struct {
 
 func (x *PlanResult) Reset() {
 	*x = PlanResult{}
-	mi := &file_firstframe_proto_msgTypes[66]
+	mi := &file_firstframe_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5127,7 +5396,7 @@ func (x *PlanResult) String() string {
 func (*PlanResult) ProtoMessage() {}
 
 func (x *PlanResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[66]
+	mi := &file_firstframe_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5140,7 +5409,7 @@ func (x *PlanResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResult.ProtoReflect.Descriptor instead.
 func (*PlanResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{66}
+	return file_firstframe_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PlanResult) GetSlots() []*SlotChange {
@@ -5165,7 +5434,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_firstframe_proto_msgTypes[67]
+	mi := &file_firstframe_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5177,7 +5446,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[67]
+	mi := &file_firstframe_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5190,7 +5459,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{67}
+	return file_firstframe_proto_rawDescGZIP(), []int{70}
 }
 
 type Diagnostic struct {
@@ -5208,7 +5477,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_firstframe_proto_msgTypes[68]
+	mi := &file_firstframe_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5220,7 +5489,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[68]
+	mi := &file_firstframe_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5233,7 +5502,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{68}
+	return file_firstframe_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Diagnostic) GetWarning() bool {
@@ -5296,7 +5565,7 @@ type ReloadResult struct {
 
 func (x *ReloadResult) Reset() {
 	*x = ReloadResult{}
-	mi := &file_firstframe_proto_msgTypes[69]
+	mi := &file_firstframe_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5308,7 +5577,7 @@ func (x *ReloadResult) String() string {
 func (*ReloadResult) ProtoMessage() {}
 
 func (x *ReloadResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[69]
+	mi := &file_firstframe_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5321,7 +5590,7 @@ func (x *ReloadResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResult.ProtoReflect.Descriptor instead.
 func (*ReloadResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{69}
+	return file_firstframe_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ReloadResult) GetApplied() bool {
@@ -5355,7 +5624,7 @@ type ActivityRequest struct {
 
 func (x *ActivityRequest) Reset() {
 	*x = ActivityRequest{}
-	mi := &file_firstframe_proto_msgTypes[70]
+	mi := &file_firstframe_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5367,7 +5636,7 @@ func (x *ActivityRequest) String() string {
 func (*ActivityRequest) ProtoMessage() {}
 
 func (x *ActivityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[70]
+	mi := &file_firstframe_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5380,7 +5649,7 @@ func (x *ActivityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivityRequest.ProtoReflect.Descriptor instead.
 func (*ActivityRequest) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{70}
+	return file_firstframe_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ActivityRequest) GetAfter() uint64 {
@@ -5410,7 +5679,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_firstframe_proto_msgTypes[71]
+	mi := &file_firstframe_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5422,7 +5691,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[71]
+	mi := &file_firstframe_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5435,7 +5704,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{71}
+	return file_firstframe_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *RequestRecord) GetNumber() uint64 {
@@ -5533,7 +5802,7 @@ type ActivityResult struct {
 
 func (x *ActivityResult) Reset() {
 	*x = ActivityResult{}
-	mi := &file_firstframe_proto_msgTypes[72]
+	mi := &file_firstframe_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5545,7 +5814,7 @@ func (x *ActivityResult) String() string {
 func (*ActivityResult) ProtoMessage() {}
 
 func (x *ActivityResult) ProtoReflect() protoreflect.Message {
-	mi := &file_firstframe_proto_msgTypes[72]
+	mi := &file_firstframe_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5558,7 +5827,7 @@ func (x *ActivityResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivityResult.ProtoReflect.Descriptor instead.
 func (*ActivityResult) Descriptor() ([]byte, []int) {
-	return file_firstframe_proto_rawDescGZIP(), []int{72}
+	return file_firstframe_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ActivityResult) GetRequests() []*RequestRecord {
@@ -5600,7 +5869,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"candidates\x18\x06 \x03(\v2\x18.firstframe.v1.CandidateR\n" +
 	"candidates\x12$\n" +
 	"\x0eretry_after_ns\x18\a \x01(\x03R\fretryAfterNs\x12\x19\n" +
-	"\blog_tail\x18\b \x03(\tR\alogTail\"\xbe\x06\n" +
+	"\blog_tail\x18\b \x03(\tR\alogTail\"\xfe\x06\n" +
 	"\bSlotSpec\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1d\n" +
@@ -5635,7 +5904,11 @@ const file_firstframe_proto_rawDesc = "" +
 	"\arestart\x18\x18 \x01(\v2\x1c.firstframe.v1.RestartPolicyR\arestart\x12\x1d\n" +
 	"\n" +
 	"replica_of\x18\x19 \x01(\tR\treplicaOf\x126\n" +
-	"\badapters\x18\x1a \x03(\v2\x1a.firstframe.v1.AdapterSpecR\badapters\"`\n" +
+	"\badapters\x18\x1a \x03(\v2\x1a.firstframe.v1.AdapterSpecR\badapters\x12\x1d\n" +
+	"\n" +
+	"gpu_layers\x18\x1b \x01(\x05R\tgpuLayers\x12\x1f\n" +
+	"\vdevice_kind\x18\x1c \x01(\tR\n" +
+	"deviceKind\"`\n" +
 	"\vAdapterSpec\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12'\n" +
 	"\x0fdeclared_sha256\x18\x02 \x01(\tR\x0edeclaredSha256\x12\x14\n" +
@@ -5680,7 +5953,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\rPrefetchReply\x125\n" +
 	"\bprogress\x18\x01 \x01(\v2\x17.firstframe.v1.ProgressH\x00R\bprogress\x127\n" +
 	"\x06result\x18\x02 \x01(\v2\x1d.firstframe.v1.PrefetchResultH\x00R\x06resultB\x06\n" +
-	"\x04item\"\xb1\x02\n" +
+	"\x04item\"\xfd\x02\n" +
 	"\x0ePrefetchResult\x12$\n" +
 	"\x0ehost_buffer_id\x18\x01 \x01(\tR\fhostBufferId\x12\x1d\n" +
 	"\n" +
@@ -5691,9 +5964,31 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x0emodel_revision\x18\x06 \x01(\tR\rmodelRevision\x12\x1c\n" +
 	"\tprecision\x18\a \x01(\tR\tprecision\x12-\n" +
 	"\x12tokenizer_revision\x18\b \x01(\tR\x11tokenizerRevision\x12\x17\n" +
-	"\aread_ns\x18\t \x01(\x03R\x06readNs\"F\n" +
+	"\aread_ns\x18\t \x01(\x03R\x06readNs\x122\n" +
+	"\x05probe\x18\n" +
+	" \x01(\v2\x1c.firstframe.v1.TransferProbeR\x05probe\x12\x16\n" +
+	"\x06reason\x18\v \x01(\tR\x06reason\"\x8e\x01\n" +
+	"\rTransferProbe\x121\n" +
+	"\x06points\x18\x01 \x03(\v2\x19.firstframe.v1.ProbePointR\x06points\x12/\n" +
+	"\x14pin_bytes_per_second\x18\x02 \x01(\x01R\x11pinBytesPerSecond\x12\x19\n" +
+	"\bpin_note\x18\x03 \x01(\tR\apinNote\"V\n" +
+	"\n" +
+	"ProbePoint\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x1a\n" +
+	"\bpageable\x18\x02 \x01(\x01R\bpageable\x12\x16\n" +
+	"\x06pinned\x18\x03 \x01(\x01R\x06pinned\"\x9a\x01\n" +
+	"\n" +
+	"DeviceInfo\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x03 \x01(\tR\n" +
+	"capability\x12\x12\n" +
+	"\x04uuid\x18\x04 \x01(\tR\x04uuid\x12\x16\n" +
+	"\x06driver\x18\x05 \x01(\tR\x06driver\x12\x16\n" +
+	"\x06memory\x18\x06 \x01(\x03R\x06memory\"F\n" +
 	"\x0fActivateRequest\x123\n" +
-	"\bexpected\x18\x01 \x01(\v2\x17.firstframe.v1.IdentityR\bexpected\"\xb9\x02\n" +
+	"\bexpected\x18\x01 \x01(\v2\x17.firstframe.v1.IdentityR\bexpected\"\xd8\x02\n" +
 	"\x0eActivateResult\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.firstframe.v1.IdentityR\bidentity\x12(\n" +
 	"\x10device_buffer_id\x18\x02 \x01(\tR\x0edeviceBufferId\x12!\n" +
@@ -5703,7 +5998,9 @@ const file_firstframe_proto_rawDesc = "" +
 	"transferNs\x12\x1b\n" +
 	"\twarmup_ns\x18\x06 \x01(\x03R\bwarmupNs\x12\x1b\n" +
 	"\tcanary_ns\x18\a \x01(\x03R\bcanaryNs\x12#\n" +
-	"\rcanary_tokens\x18\b \x03(\x05R\fcanaryTokens\"\xfe\x01\n" +
+	"\rcanary_tokens\x18\b \x03(\x05R\fcanaryTokens\x12\x1d\n" +
+	"\n" +
+	"host_bytes\x18\t \x01(\x03R\thostBytes\"\xfe\x01\n" +
 	"\vRequirement\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12%\n" +
@@ -5950,7 +6247,7 @@ const file_firstframe_proto_rawDesc = "" +
 	"\x0ekv_tokens_used\x18\x03 \x01(\x03R\fkvTokensUsed\x12&\n" +
 	"\x0fkv_tokens_total\x18\x04 \x01(\x03R\rkvTokensTotal\x12.\n" +
 	"\x05pages\x18\x05 \x01(\v2\x18.firstframe.v1.PageStatsR\x05pages\"\x12\n" +
-	"\x10ListSlotsRequest\"\xb1\b\n" +
+	"\x10ListSlotsRequest\"\xca\t\n" +
 	"\bSlotInfo\x12\x17\n" +
 	"\aslot_id\x18\x01 \x01(\tR\x06slotId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x123\n" +
@@ -5990,7 +6287,11 @@ const file_firstframe_proto_rawDesc = "" +
 	"deviceHeld\x12%\n" +
 	"\x0eresident_bytes\x18\x1f \x01(\x03R\rresidentBytes\x126\n" +
 	"\badapters\x18  \x03(\v2\x1a.firstframe.v1.AdapterInfoR\badapters\x12,\n" +
-	"\x04file\x18( \x01(\v2\x18.firstframe.v1.ModelFileR\x04file\"\xaf\x02\n" +
+	"\x04file\x18( \x01(\v2\x18.firstframe.v1.ModelFileR\x04file\x12:\n" +
+	"\vdevice_info\x18) \x01(\v2\x19.firstframe.v1.DeviceInfoR\n" +
+	"deviceInfo\x122\n" +
+	"\x05probe\x18* \x01(\v2\x1c.firstframe.v1.TransferProbeR\x05probe\x12'\n" +
+	"\x0ftransfer_reason\x18+ \x01(\tR\x0etransferReason\"\xaf\x02\n" +
 	"\tModelFile\x12\"\n" +
 	"\farchitecture\x18\x01 \x01(\tR\farchitecture\x12\x1e\n" +
 	"\n" +
@@ -6132,7 +6433,7 @@ func file_firstframe_proto_rawDescGZIP() []byte {
 	return file_firstframe_proto_rawDescData
 }
 
-var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_firstframe_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
 var file_firstframe_proto_goTypes = []any{
 	(*Identity)(nil),             // 0: firstframe.v1.Identity
 	(*Candidate)(nil),            // 1: firstframe.v1.Candidate
@@ -6148,201 +6449,208 @@ var file_firstframe_proto_goTypes = []any{
 	(*PrefetchRequest)(nil),      // 11: firstframe.v1.PrefetchRequest
 	(*PrefetchReply)(nil),        // 12: firstframe.v1.PrefetchReply
 	(*PrefetchResult)(nil),       // 13: firstframe.v1.PrefetchResult
-	(*ActivateRequest)(nil),      // 14: firstframe.v1.ActivateRequest
-	(*ActivateResult)(nil),       // 15: firstframe.v1.ActivateResult
-	(*Requirement)(nil),          // 16: firstframe.v1.Requirement
-	(*Resolution)(nil),           // 17: firstframe.v1.Resolution
-	(*Message)(nil),              // 18: firstframe.v1.Message
-	(*Tool)(nil),                 // 19: firstframe.v1.Tool
-	(*ToolCall)(nil),             // 20: firstframe.v1.ToolCall
-	(*LogitBias)(nil),            // 21: firstframe.v1.LogitBias
-	(*Sampling)(nil),             // 22: firstframe.v1.Sampling
-	(*GenerateRequest)(nil),      // 23: firstframe.v1.GenerateRequest
-	(*Phases)(nil),               // 24: firstframe.v1.Phases
-	(*ActivationDetail)(nil),     // 25: firstframe.v1.ActivationDetail
-	(*Chunk)(nil),                // 26: firstframe.v1.Chunk
-	(*TokenLogprob)(nil),         // 27: firstframe.v1.TokenLogprob
-	(*AlternativeLogprob)(nil),   // 28: firstframe.v1.AlternativeLogprob
-	(*Usage)(nil),                // 29: firstframe.v1.Usage
-	(*Result)(nil),               // 30: firstframe.v1.Result
-	(*GenerateReply)(nil),        // 31: firstframe.v1.GenerateReply
-	(*TokenizeRequest)(nil),      // 32: firstframe.v1.TokenizeRequest
-	(*TokenizeResult)(nil),       // 33: firstframe.v1.TokenizeResult
-	(*DetokenizeRequest)(nil),    // 34: firstframe.v1.DetokenizeRequest
-	(*DetokenizeResult)(nil),     // 35: firstframe.v1.DetokenizeResult
-	(*EmbedInput)(nil),           // 36: firstframe.v1.EmbedInput
-	(*EmbedRequest)(nil),         // 37: firstframe.v1.EmbedRequest
-	(*Vector)(nil),               // 38: firstframe.v1.Vector
-	(*EmbedResult)(nil),          // 39: firstframe.v1.EmbedResult
-	(*ApplyTemplateRequest)(nil), // 40: firstframe.v1.ApplyTemplateRequest
-	(*ApplyTemplateResult)(nil),  // 41: firstframe.v1.ApplyTemplateResult
-	(*EvictWorkerRequest)(nil),   // 42: firstframe.v1.EvictWorkerRequest
-	(*EvictWorkerResult)(nil),    // 43: firstframe.v1.EvictWorkerResult
-	(*DrainRequest)(nil),         // 44: firstframe.v1.DrainRequest
-	(*DrainResult)(nil),          // 45: firstframe.v1.DrainResult
-	(*HeartbeatRequest)(nil),     // 46: firstframe.v1.HeartbeatRequest
-	(*HeartbeatResult)(nil),      // 47: firstframe.v1.HeartbeatResult
-	(*WorkerStatusRequest)(nil),  // 48: firstframe.v1.WorkerStatusRequest
-	(*WorkerStatus)(nil),         // 49: firstframe.v1.WorkerStatus
-	(*PageTier)(nil),             // 50: firstframe.v1.PageTier
-	(*PageStats)(nil),            // 51: firstframe.v1.PageStats
-	(*SlotLoad)(nil),             // 52: firstframe.v1.SlotLoad
-	(*ListSlotsRequest)(nil),     // 53: firstframe.v1.ListSlotsRequest
-	(*SlotInfo)(nil),             // 54: firstframe.v1.SlotInfo
-	(*ModelFile)(nil),            // 55: firstframe.v1.ModelFile
-	(*BudgetUse)(nil),            // 56: firstframe.v1.BudgetUse
-	(*SlotList)(nil),             // 57: firstframe.v1.SlotList
-	(*PrepareRequest)(nil),       // 58: firstframe.v1.PrepareRequest
-	(*PrepareReply)(nil),         // 59: firstframe.v1.PrepareReply
-	(*EvictSlotRequest)(nil),     // 60: firstframe.v1.EvictSlotRequest
-	(*RestartSlotRequest)(nil),   // 61: firstframe.v1.RestartSlotRequest
-	(*Declaration)(nil),          // 62: firstframe.v1.Declaration
-	(*FieldChange)(nil),          // 63: firstframe.v1.FieldChange
-	(*SlotChange)(nil),           // 64: firstframe.v1.SlotChange
-	(*AliasChange)(nil),          // 65: firstframe.v1.AliasChange
-	(*PlanResult)(nil),           // 66: firstframe.v1.PlanResult
-	(*ReloadRequest)(nil),        // 67: firstframe.v1.ReloadRequest
-	(*Diagnostic)(nil),           // 68: firstframe.v1.Diagnostic
-	(*ReloadResult)(nil),         // 69: firstframe.v1.ReloadResult
-	(*ActivityRequest)(nil),      // 70: firstframe.v1.ActivityRequest
-	(*RequestRecord)(nil),        // 71: firstframe.v1.RequestRecord
-	(*ActivityResult)(nil),       // 72: firstframe.v1.ActivityResult
-	nil,                          // 73: firstframe.v1.PageStats.MissTokensEntry
-	nil,                          // 74: firstframe.v1.SlotList.AliasesEntry
-	nil,                          // 75: firstframe.v1.Declaration.AliasesEntry
-	nil,                          // 76: firstframe.v1.ActivityResult.TokensEntry
+	(*TransferProbe)(nil),        // 14: firstframe.v1.TransferProbe
+	(*ProbePoint)(nil),           // 15: firstframe.v1.ProbePoint
+	(*DeviceInfo)(nil),           // 16: firstframe.v1.DeviceInfo
+	(*ActivateRequest)(nil),      // 17: firstframe.v1.ActivateRequest
+	(*ActivateResult)(nil),       // 18: firstframe.v1.ActivateResult
+	(*Requirement)(nil),          // 19: firstframe.v1.Requirement
+	(*Resolution)(nil),           // 20: firstframe.v1.Resolution
+	(*Message)(nil),              // 21: firstframe.v1.Message
+	(*Tool)(nil),                 // 22: firstframe.v1.Tool
+	(*ToolCall)(nil),             // 23: firstframe.v1.ToolCall
+	(*LogitBias)(nil),            // 24: firstframe.v1.LogitBias
+	(*Sampling)(nil),             // 25: firstframe.v1.Sampling
+	(*GenerateRequest)(nil),      // 26: firstframe.v1.GenerateRequest
+	(*Phases)(nil),               // 27: firstframe.v1.Phases
+	(*ActivationDetail)(nil),     // 28: firstframe.v1.ActivationDetail
+	(*Chunk)(nil),                // 29: firstframe.v1.Chunk
+	(*TokenLogprob)(nil),         // 30: firstframe.v1.TokenLogprob
+	(*AlternativeLogprob)(nil),   // 31: firstframe.v1.AlternativeLogprob
+	(*Usage)(nil),                // 32: firstframe.v1.Usage
+	(*Result)(nil),               // 33: firstframe.v1.Result
+	(*GenerateReply)(nil),        // 34: firstframe.v1.GenerateReply
+	(*TokenizeRequest)(nil),      // 35: firstframe.v1.TokenizeRequest
+	(*TokenizeResult)(nil),       // 36: firstframe.v1.TokenizeResult
+	(*DetokenizeRequest)(nil),    // 37: firstframe.v1.DetokenizeRequest
+	(*DetokenizeResult)(nil),     // 38: firstframe.v1.DetokenizeResult
+	(*EmbedInput)(nil),           // 39: firstframe.v1.EmbedInput
+	(*EmbedRequest)(nil),         // 40: firstframe.v1.EmbedRequest
+	(*Vector)(nil),               // 41: firstframe.v1.Vector
+	(*EmbedResult)(nil),          // 42: firstframe.v1.EmbedResult
+	(*ApplyTemplateRequest)(nil), // 43: firstframe.v1.ApplyTemplateRequest
+	(*ApplyTemplateResult)(nil),  // 44: firstframe.v1.ApplyTemplateResult
+	(*EvictWorkerRequest)(nil),   // 45: firstframe.v1.EvictWorkerRequest
+	(*EvictWorkerResult)(nil),    // 46: firstframe.v1.EvictWorkerResult
+	(*DrainRequest)(nil),         // 47: firstframe.v1.DrainRequest
+	(*DrainResult)(nil),          // 48: firstframe.v1.DrainResult
+	(*HeartbeatRequest)(nil),     // 49: firstframe.v1.HeartbeatRequest
+	(*HeartbeatResult)(nil),      // 50: firstframe.v1.HeartbeatResult
+	(*WorkerStatusRequest)(nil),  // 51: firstframe.v1.WorkerStatusRequest
+	(*WorkerStatus)(nil),         // 52: firstframe.v1.WorkerStatus
+	(*PageTier)(nil),             // 53: firstframe.v1.PageTier
+	(*PageStats)(nil),            // 54: firstframe.v1.PageStats
+	(*SlotLoad)(nil),             // 55: firstframe.v1.SlotLoad
+	(*ListSlotsRequest)(nil),     // 56: firstframe.v1.ListSlotsRequest
+	(*SlotInfo)(nil),             // 57: firstframe.v1.SlotInfo
+	(*ModelFile)(nil),            // 58: firstframe.v1.ModelFile
+	(*BudgetUse)(nil),            // 59: firstframe.v1.BudgetUse
+	(*SlotList)(nil),             // 60: firstframe.v1.SlotList
+	(*PrepareRequest)(nil),       // 61: firstframe.v1.PrepareRequest
+	(*PrepareReply)(nil),         // 62: firstframe.v1.PrepareReply
+	(*EvictSlotRequest)(nil),     // 63: firstframe.v1.EvictSlotRequest
+	(*RestartSlotRequest)(nil),   // 64: firstframe.v1.RestartSlotRequest
+	(*Declaration)(nil),          // 65: firstframe.v1.Declaration
+	(*FieldChange)(nil),          // 66: firstframe.v1.FieldChange
+	(*SlotChange)(nil),           // 67: firstframe.v1.SlotChange
+	(*AliasChange)(nil),          // 68: firstframe.v1.AliasChange
+	(*PlanResult)(nil),           // 69: firstframe.v1.PlanResult
+	(*ReloadRequest)(nil),        // 70: firstframe.v1.ReloadRequest
+	(*Diagnostic)(nil),           // 71: firstframe.v1.Diagnostic
+	(*ReloadResult)(nil),         // 72: firstframe.v1.ReloadResult
+	(*ActivityRequest)(nil),      // 73: firstframe.v1.ActivityRequest
+	(*RequestRecord)(nil),        // 74: firstframe.v1.RequestRecord
+	(*ActivityResult)(nil),       // 75: firstframe.v1.ActivityResult
+	nil,                          // 76: firstframe.v1.PageStats.MissTokensEntry
+	nil,                          // 77: firstframe.v1.SlotList.AliasesEntry
+	nil,                          // 78: firstframe.v1.Declaration.AliasesEntry
+	nil,                          // 79: firstframe.v1.ActivityResult.TokensEntry
 }
 var file_firstframe_proto_depIdxs = []int32{
-	0,  // 0: firstframe.v1.Candidate.identity:type_name -> firstframe.v1.Identity
-	1,  // 1: firstframe.v1.Error.candidates:type_name -> firstframe.v1.Candidate
-	6,  // 2: firstframe.v1.SlotSpec.restart:type_name -> firstframe.v1.RestartPolicy
-	4,  // 3: firstframe.v1.SlotSpec.adapters:type_name -> firstframe.v1.AdapterSpec
-	3,  // 4: firstframe.v1.PrefetchRequest.spec:type_name -> firstframe.v1.SlotSpec
-	7,  // 5: firstframe.v1.PrefetchRequest.plan:type_name -> firstframe.v1.PrefetchPlan
-	0,  // 6: firstframe.v1.PrefetchRequest.expected:type_name -> firstframe.v1.Identity
-	10, // 7: firstframe.v1.PrefetchReply.progress:type_name -> firstframe.v1.Progress
-	13, // 8: firstframe.v1.PrefetchReply.result:type_name -> firstframe.v1.PrefetchResult
-	0,  // 9: firstframe.v1.ActivateRequest.expected:type_name -> firstframe.v1.Identity
-	0,  // 10: firstframe.v1.ActivateResult.identity:type_name -> firstframe.v1.Identity
-	0,  // 11: firstframe.v1.Resolution.identity:type_name -> firstframe.v1.Identity
-	20, // 12: firstframe.v1.Message.tool_calls:type_name -> firstframe.v1.ToolCall
-	21, // 13: firstframe.v1.Sampling.logit_bias:type_name -> firstframe.v1.LogitBias
-	16, // 14: firstframe.v1.GenerateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 15: firstframe.v1.GenerateRequest.identity:type_name -> firstframe.v1.Identity
-	18, // 16: firstframe.v1.GenerateRequest.messages:type_name -> firstframe.v1.Message
-	22, // 17: firstframe.v1.GenerateRequest.sampling:type_name -> firstframe.v1.Sampling
-	19, // 18: firstframe.v1.GenerateRequest.tools:type_name -> firstframe.v1.Tool
-	24, // 19: firstframe.v1.Chunk.phases:type_name -> firstframe.v1.Phases
-	10, // 20: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
-	27, // 21: firstframe.v1.Chunk.logprobs:type_name -> firstframe.v1.TokenLogprob
-	20, // 22: firstframe.v1.Chunk.tool_calls:type_name -> firstframe.v1.ToolCall
-	29, // 23: firstframe.v1.Chunk.usage:type_name -> firstframe.v1.Usage
-	28, // 24: firstframe.v1.TokenLogprob.top:type_name -> firstframe.v1.AlternativeLogprob
-	0,  // 25: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
-	29, // 26: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
-	24, // 27: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
-	25, // 28: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
-	26, // 29: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
-	30, // 30: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
-	16, // 31: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 32: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	18, // 33: firstframe.v1.TokenizeRequest.messages:type_name -> firstframe.v1.Message
-	19, // 34: firstframe.v1.TokenizeRequest.tools:type_name -> firstframe.v1.Tool
-	16, // 35: firstframe.v1.DetokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 36: firstframe.v1.DetokenizeRequest.identity:type_name -> firstframe.v1.Identity
-	16, // 37: firstframe.v1.EmbedRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 38: firstframe.v1.EmbedRequest.identity:type_name -> firstframe.v1.Identity
-	36, // 39: firstframe.v1.EmbedRequest.inputs:type_name -> firstframe.v1.EmbedInput
-	0,  // 40: firstframe.v1.EmbedResult.identity:type_name -> firstframe.v1.Identity
-	38, // 41: firstframe.v1.EmbedResult.vectors:type_name -> firstframe.v1.Vector
-	16, // 42: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
-	0,  // 43: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
-	18, // 44: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
-	0,  // 45: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
-	51, // 46: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
-	50, // 47: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
-	50, // 48: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
-	50, // 49: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
-	73, // 50: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
-	51, // 51: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
-	0,  // 52: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
-	10, // 53: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
-	52, // 54: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
-	5,  // 55: firstframe.v1.SlotInfo.adapters:type_name -> firstframe.v1.AdapterInfo
-	55, // 56: firstframe.v1.SlotInfo.file:type_name -> firstframe.v1.ModelFile
-	54, // 57: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
-	74, // 58: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
-	56, // 59: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
-	10, // 60: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
-	54, // 61: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
-	3,  // 62: firstframe.v1.Declaration.slots:type_name -> firstframe.v1.SlotSpec
-	75, // 63: firstframe.v1.Declaration.aliases:type_name -> firstframe.v1.Declaration.AliasesEntry
-	63, // 64: firstframe.v1.SlotChange.fields:type_name -> firstframe.v1.FieldChange
-	64, // 65: firstframe.v1.PlanResult.slots:type_name -> firstframe.v1.SlotChange
-	65, // 66: firstframe.v1.PlanResult.aliases:type_name -> firstframe.v1.AliasChange
-	66, // 67: firstframe.v1.ReloadResult.plan:type_name -> firstframe.v1.PlanResult
-	68, // 68: firstframe.v1.ReloadResult.diagnostics:type_name -> firstframe.v1.Diagnostic
-	29, // 69: firstframe.v1.RequestRecord.usage:type_name -> firstframe.v1.Usage
-	24, // 70: firstframe.v1.RequestRecord.phases:type_name -> firstframe.v1.Phases
-	71, // 71: firstframe.v1.ActivityResult.requests:type_name -> firstframe.v1.RequestRecord
-	76, // 72: firstframe.v1.ActivityResult.tokens:type_name -> firstframe.v1.ActivityResult.TokensEntry
-	8,  // 73: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
-	11, // 74: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
-	14, // 75: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
-	23, // 76: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
-	32, // 77: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	40, // 78: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	34, // 79: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
-	37, // 80: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
-	42, // 81: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
-	44, // 82: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
-	46, // 83: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
-	48, // 84: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
-	53, // 85: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
-	53, // 86: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
-	16, // 87: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
-	23, // 88: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
-	58, // 89: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
-	60, // 90: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
-	61, // 91: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
-	32, // 92: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
-	40, // 93: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
-	62, // 94: firstframe.v1.Supervisor.Plan:input_type -> firstframe.v1.Declaration
-	67, // 95: firstframe.v1.Supervisor.Reload:input_type -> firstframe.v1.ReloadRequest
-	70, // 96: firstframe.v1.Supervisor.Activity:input_type -> firstframe.v1.ActivityRequest
-	34, // 97: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
-	37, // 98: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
-	9,  // 99: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
-	12, // 100: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
-	15, // 101: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
-	31, // 102: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
-	33, // 103: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	41, // 104: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	35, // 105: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
-	39, // 106: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
-	43, // 107: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
-	45, // 108: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
-	47, // 109: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
-	49, // 110: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
-	57, // 111: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
-	57, // 112: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
-	17, // 113: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
-	31, // 114: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
-	59, // 115: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
-	54, // 116: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
-	54, // 117: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
-	33, // 118: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
-	41, // 119: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
-	66, // 120: firstframe.v1.Supervisor.Plan:output_type -> firstframe.v1.PlanResult
-	69, // 121: firstframe.v1.Supervisor.Reload:output_type -> firstframe.v1.ReloadResult
-	72, // 122: firstframe.v1.Supervisor.Activity:output_type -> firstframe.v1.ActivityResult
-	35, // 123: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
-	39, // 124: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
-	99, // [99:125] is the sub-list for method output_type
-	73, // [73:99] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	0,   // 0: firstframe.v1.Candidate.identity:type_name -> firstframe.v1.Identity
+	1,   // 1: firstframe.v1.Error.candidates:type_name -> firstframe.v1.Candidate
+	6,   // 2: firstframe.v1.SlotSpec.restart:type_name -> firstframe.v1.RestartPolicy
+	4,   // 3: firstframe.v1.SlotSpec.adapters:type_name -> firstframe.v1.AdapterSpec
+	3,   // 4: firstframe.v1.PrefetchRequest.spec:type_name -> firstframe.v1.SlotSpec
+	7,   // 5: firstframe.v1.PrefetchRequest.plan:type_name -> firstframe.v1.PrefetchPlan
+	0,   // 6: firstframe.v1.PrefetchRequest.expected:type_name -> firstframe.v1.Identity
+	10,  // 7: firstframe.v1.PrefetchReply.progress:type_name -> firstframe.v1.Progress
+	13,  // 8: firstframe.v1.PrefetchReply.result:type_name -> firstframe.v1.PrefetchResult
+	14,  // 9: firstframe.v1.PrefetchResult.probe:type_name -> firstframe.v1.TransferProbe
+	15,  // 10: firstframe.v1.TransferProbe.points:type_name -> firstframe.v1.ProbePoint
+	0,   // 11: firstframe.v1.ActivateRequest.expected:type_name -> firstframe.v1.Identity
+	0,   // 12: firstframe.v1.ActivateResult.identity:type_name -> firstframe.v1.Identity
+	0,   // 13: firstframe.v1.Resolution.identity:type_name -> firstframe.v1.Identity
+	23,  // 14: firstframe.v1.Message.tool_calls:type_name -> firstframe.v1.ToolCall
+	24,  // 15: firstframe.v1.Sampling.logit_bias:type_name -> firstframe.v1.LogitBias
+	19,  // 16: firstframe.v1.GenerateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,   // 17: firstframe.v1.GenerateRequest.identity:type_name -> firstframe.v1.Identity
+	21,  // 18: firstframe.v1.GenerateRequest.messages:type_name -> firstframe.v1.Message
+	25,  // 19: firstframe.v1.GenerateRequest.sampling:type_name -> firstframe.v1.Sampling
+	22,  // 20: firstframe.v1.GenerateRequest.tools:type_name -> firstframe.v1.Tool
+	27,  // 21: firstframe.v1.Chunk.phases:type_name -> firstframe.v1.Phases
+	10,  // 22: firstframe.v1.Chunk.progress:type_name -> firstframe.v1.Progress
+	30,  // 23: firstframe.v1.Chunk.logprobs:type_name -> firstframe.v1.TokenLogprob
+	23,  // 24: firstframe.v1.Chunk.tool_calls:type_name -> firstframe.v1.ToolCall
+	32,  // 25: firstframe.v1.Chunk.usage:type_name -> firstframe.v1.Usage
+	31,  // 26: firstframe.v1.TokenLogprob.top:type_name -> firstframe.v1.AlternativeLogprob
+	0,   // 27: firstframe.v1.Result.identity:type_name -> firstframe.v1.Identity
+	32,  // 28: firstframe.v1.Result.usage:type_name -> firstframe.v1.Usage
+	27,  // 29: firstframe.v1.Result.phases:type_name -> firstframe.v1.Phases
+	28,  // 30: firstframe.v1.Result.activation:type_name -> firstframe.v1.ActivationDetail
+	29,  // 31: firstframe.v1.GenerateReply.chunk:type_name -> firstframe.v1.Chunk
+	33,  // 32: firstframe.v1.GenerateReply.result:type_name -> firstframe.v1.Result
+	19,  // 33: firstframe.v1.TokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,   // 34: firstframe.v1.TokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	21,  // 35: firstframe.v1.TokenizeRequest.messages:type_name -> firstframe.v1.Message
+	22,  // 36: firstframe.v1.TokenizeRequest.tools:type_name -> firstframe.v1.Tool
+	19,  // 37: firstframe.v1.DetokenizeRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,   // 38: firstframe.v1.DetokenizeRequest.identity:type_name -> firstframe.v1.Identity
+	19,  // 39: firstframe.v1.EmbedRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,   // 40: firstframe.v1.EmbedRequest.identity:type_name -> firstframe.v1.Identity
+	39,  // 41: firstframe.v1.EmbedRequest.inputs:type_name -> firstframe.v1.EmbedInput
+	0,   // 42: firstframe.v1.EmbedResult.identity:type_name -> firstframe.v1.Identity
+	41,  // 43: firstframe.v1.EmbedResult.vectors:type_name -> firstframe.v1.Vector
+	19,  // 44: firstframe.v1.ApplyTemplateRequest.requirement:type_name -> firstframe.v1.Requirement
+	0,   // 45: firstframe.v1.ApplyTemplateRequest.identity:type_name -> firstframe.v1.Identity
+	21,  // 46: firstframe.v1.ApplyTemplateRequest.messages:type_name -> firstframe.v1.Message
+	0,   // 47: firstframe.v1.WorkerStatus.identity:type_name -> firstframe.v1.Identity
+	54,  // 48: firstframe.v1.WorkerStatus.pages:type_name -> firstframe.v1.PageStats
+	53,  // 49: firstframe.v1.PageStats.device:type_name -> firstframe.v1.PageTier
+	53,  // 50: firstframe.v1.PageStats.host:type_name -> firstframe.v1.PageTier
+	53,  // 51: firstframe.v1.PageStats.disk:type_name -> firstframe.v1.PageTier
+	76,  // 52: firstframe.v1.PageStats.miss_tokens:type_name -> firstframe.v1.PageStats.MissTokensEntry
+	54,  // 53: firstframe.v1.SlotLoad.pages:type_name -> firstframe.v1.PageStats
+	0,   // 54: firstframe.v1.SlotInfo.identity:type_name -> firstframe.v1.Identity
+	10,  // 55: firstframe.v1.SlotInfo.progress:type_name -> firstframe.v1.Progress
+	55,  // 56: firstframe.v1.SlotInfo.load:type_name -> firstframe.v1.SlotLoad
+	5,   // 57: firstframe.v1.SlotInfo.adapters:type_name -> firstframe.v1.AdapterInfo
+	58,  // 58: firstframe.v1.SlotInfo.file:type_name -> firstframe.v1.ModelFile
+	16,  // 59: firstframe.v1.SlotInfo.device_info:type_name -> firstframe.v1.DeviceInfo
+	14,  // 60: firstframe.v1.SlotInfo.probe:type_name -> firstframe.v1.TransferProbe
+	57,  // 61: firstframe.v1.SlotList.slots:type_name -> firstframe.v1.SlotInfo
+	77,  // 62: firstframe.v1.SlotList.aliases:type_name -> firstframe.v1.SlotList.AliasesEntry
+	59,  // 63: firstframe.v1.SlotList.budgets:type_name -> firstframe.v1.BudgetUse
+	10,  // 64: firstframe.v1.PrepareReply.progress:type_name -> firstframe.v1.Progress
+	57,  // 65: firstframe.v1.PrepareReply.slot:type_name -> firstframe.v1.SlotInfo
+	3,   // 66: firstframe.v1.Declaration.slots:type_name -> firstframe.v1.SlotSpec
+	78,  // 67: firstframe.v1.Declaration.aliases:type_name -> firstframe.v1.Declaration.AliasesEntry
+	66,  // 68: firstframe.v1.SlotChange.fields:type_name -> firstframe.v1.FieldChange
+	67,  // 69: firstframe.v1.PlanResult.slots:type_name -> firstframe.v1.SlotChange
+	68,  // 70: firstframe.v1.PlanResult.aliases:type_name -> firstframe.v1.AliasChange
+	69,  // 71: firstframe.v1.ReloadResult.plan:type_name -> firstframe.v1.PlanResult
+	71,  // 72: firstframe.v1.ReloadResult.diagnostics:type_name -> firstframe.v1.Diagnostic
+	32,  // 73: firstframe.v1.RequestRecord.usage:type_name -> firstframe.v1.Usage
+	27,  // 74: firstframe.v1.RequestRecord.phases:type_name -> firstframe.v1.Phases
+	74,  // 75: firstframe.v1.ActivityResult.requests:type_name -> firstframe.v1.RequestRecord
+	79,  // 76: firstframe.v1.ActivityResult.tokens:type_name -> firstframe.v1.ActivityResult.TokensEntry
+	8,   // 77: firstframe.v1.SlotWorker.Describe:input_type -> firstframe.v1.DescribeRequest
+	11,  // 78: firstframe.v1.SlotWorker.Prefetch:input_type -> firstframe.v1.PrefetchRequest
+	17,  // 79: firstframe.v1.SlotWorker.Activate:input_type -> firstframe.v1.ActivateRequest
+	26,  // 80: firstframe.v1.SlotWorker.Generate:input_type -> firstframe.v1.GenerateRequest
+	35,  // 81: firstframe.v1.SlotWorker.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	43,  // 82: firstframe.v1.SlotWorker.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	37,  // 83: firstframe.v1.SlotWorker.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	40,  // 84: firstframe.v1.SlotWorker.Embed:input_type -> firstframe.v1.EmbedRequest
+	45,  // 85: firstframe.v1.SlotWorker.Evict:input_type -> firstframe.v1.EvictWorkerRequest
+	47,  // 86: firstframe.v1.SlotWorker.Drain:input_type -> firstframe.v1.DrainRequest
+	49,  // 87: firstframe.v1.SlotWorker.Heartbeat:input_type -> firstframe.v1.HeartbeatRequest
+	51,  // 88: firstframe.v1.SlotWorker.Status:input_type -> firstframe.v1.WorkerStatusRequest
+	56,  // 89: firstframe.v1.Supervisor.ListSlots:input_type -> firstframe.v1.ListSlotsRequest
+	56,  // 90: firstframe.v1.Supervisor.WatchSlots:input_type -> firstframe.v1.ListSlotsRequest
+	19,  // 91: firstframe.v1.Supervisor.Resolve:input_type -> firstframe.v1.Requirement
+	26,  // 92: firstframe.v1.Supervisor.Generate:input_type -> firstframe.v1.GenerateRequest
+	61,  // 93: firstframe.v1.Supervisor.Prepare:input_type -> firstframe.v1.PrepareRequest
+	63,  // 94: firstframe.v1.Supervisor.Evict:input_type -> firstframe.v1.EvictSlotRequest
+	64,  // 95: firstframe.v1.Supervisor.Restart:input_type -> firstframe.v1.RestartSlotRequest
+	35,  // 96: firstframe.v1.Supervisor.Tokenize:input_type -> firstframe.v1.TokenizeRequest
+	43,  // 97: firstframe.v1.Supervisor.ApplyTemplate:input_type -> firstframe.v1.ApplyTemplateRequest
+	65,  // 98: firstframe.v1.Supervisor.Plan:input_type -> firstframe.v1.Declaration
+	70,  // 99: firstframe.v1.Supervisor.Reload:input_type -> firstframe.v1.ReloadRequest
+	73,  // 100: firstframe.v1.Supervisor.Activity:input_type -> firstframe.v1.ActivityRequest
+	37,  // 101: firstframe.v1.Supervisor.Detokenize:input_type -> firstframe.v1.DetokenizeRequest
+	40,  // 102: firstframe.v1.Supervisor.Embed:input_type -> firstframe.v1.EmbedRequest
+	9,   // 103: firstframe.v1.SlotWorker.Describe:output_type -> firstframe.v1.WorkerInfo
+	12,  // 104: firstframe.v1.SlotWorker.Prefetch:output_type -> firstframe.v1.PrefetchReply
+	18,  // 105: firstframe.v1.SlotWorker.Activate:output_type -> firstframe.v1.ActivateResult
+	34,  // 106: firstframe.v1.SlotWorker.Generate:output_type -> firstframe.v1.GenerateReply
+	36,  // 107: firstframe.v1.SlotWorker.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	44,  // 108: firstframe.v1.SlotWorker.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	38,  // 109: firstframe.v1.SlotWorker.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	42,  // 110: firstframe.v1.SlotWorker.Embed:output_type -> firstframe.v1.EmbedResult
+	46,  // 111: firstframe.v1.SlotWorker.Evict:output_type -> firstframe.v1.EvictWorkerResult
+	48,  // 112: firstframe.v1.SlotWorker.Drain:output_type -> firstframe.v1.DrainResult
+	50,  // 113: firstframe.v1.SlotWorker.Heartbeat:output_type -> firstframe.v1.HeartbeatResult
+	52,  // 114: firstframe.v1.SlotWorker.Status:output_type -> firstframe.v1.WorkerStatus
+	60,  // 115: firstframe.v1.Supervisor.ListSlots:output_type -> firstframe.v1.SlotList
+	60,  // 116: firstframe.v1.Supervisor.WatchSlots:output_type -> firstframe.v1.SlotList
+	20,  // 117: firstframe.v1.Supervisor.Resolve:output_type -> firstframe.v1.Resolution
+	34,  // 118: firstframe.v1.Supervisor.Generate:output_type -> firstframe.v1.GenerateReply
+	62,  // 119: firstframe.v1.Supervisor.Prepare:output_type -> firstframe.v1.PrepareReply
+	57,  // 120: firstframe.v1.Supervisor.Evict:output_type -> firstframe.v1.SlotInfo
+	57,  // 121: firstframe.v1.Supervisor.Restart:output_type -> firstframe.v1.SlotInfo
+	36,  // 122: firstframe.v1.Supervisor.Tokenize:output_type -> firstframe.v1.TokenizeResult
+	44,  // 123: firstframe.v1.Supervisor.ApplyTemplate:output_type -> firstframe.v1.ApplyTemplateResult
+	69,  // 124: firstframe.v1.Supervisor.Plan:output_type -> firstframe.v1.PlanResult
+	72,  // 125: firstframe.v1.Supervisor.Reload:output_type -> firstframe.v1.ReloadResult
+	75,  // 126: firstframe.v1.Supervisor.Activity:output_type -> firstframe.v1.ActivityResult
+	38,  // 127: firstframe.v1.Supervisor.Detokenize:output_type -> firstframe.v1.DetokenizeResult
+	42,  // 128: firstframe.v1.Supervisor.Embed:output_type -> firstframe.v1.EmbedResult
+	103, // [103:129] is the sub-list for method output_type
+	77,  // [77:103] is the sub-list for method input_type
+	77,  // [77:77] is the sub-list for extension type_name
+	77,  // [77:77] is the sub-list for extension extendee
+	0,   // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_firstframe_proto_init() }
@@ -6354,12 +6662,12 @@ func file_firstframe_proto_init() {
 		(*PrefetchReply_Progress)(nil),
 		(*PrefetchReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[26].OneofWrappers = []any{}
-	file_firstframe_proto_msgTypes[31].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[29].OneofWrappers = []any{}
+	file_firstframe_proto_msgTypes[34].OneofWrappers = []any{
 		(*GenerateReply_Chunk)(nil),
 		(*GenerateReply_Result)(nil),
 	}
-	file_firstframe_proto_msgTypes[59].OneofWrappers = []any{
+	file_firstframe_proto_msgTypes[62].OneofWrappers = []any{
 		(*PrepareReply_Progress)(nil),
 		(*PrepareReply_Slot)(nil),
 	}
@@ -6369,7 +6677,7 @@ func file_firstframe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_firstframe_proto_rawDesc), len(file_firstframe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   77,
+			NumMessages:   80,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -30,6 +30,8 @@ func (f *File) TokenizerRevision() string {
 type LayoutSettings struct {
 	EngineVersion  string
 	Device         string // the number of a device does not matter, its class does
+	DeviceKind     string // of a device apart from the CPU
+	GPULayers      int    // how many of its layers such a device computes; 0 means all
 	KVType         string
 	FlashAttention bool
 	PageTokens     int
@@ -45,6 +47,9 @@ func (f *File) LayoutRevision(s LayoutSettings) string {
 		"kv_type", s.KVType,
 		"flash_attention", strconv.FormatBool(s.FlashAttention),
 		"page_tokens", strconv.Itoa(s.PageTokens),
+	}
+	if class != "" && class != shared.CPUDevice {
+		fields = append(fields, "device_kind", s.DeviceKind, "gpu_layers", strconv.Itoa(s.GPULayers))
 	}
 	prefix := f.Architecture() + "."
 	fields = append(fields, f.encodeKeys(func(key string) bool {
@@ -82,6 +87,8 @@ func (f *File) Identity(modelRevision string, spec shared.SlotSpec, adapters ...
 		LayoutRevision: f.LayoutRevision(LayoutSettings{
 			EngineVersion:  shared.EngineVersion,
 			Device:         spec.Device,
+			DeviceKind:     spec.DeviceKind,
+			GPULayers:      spec.GPULayers,
 			KVType:         spec.KVType,
 			FlashAttention: true,
 			PageTokens:     spec.PageTokens,

@@ -148,6 +148,17 @@ func TestSettingsCount(t *testing.T) {
 		}
 		seen[rev] = name
 	}
+	gpu := base
+	gpu.Device, gpu.DeviceKind = "cuda:0", "sha256:kind"
+	some, other := gpu, gpu
+	some.GPULayers, other.DeviceKind = 4, "sha256:other"
+	for name, s := range map[string]gguf.LayoutSettings{"GPU": gpu, "layers on the GPU": some, "another GPU": other} {
+		rev := f.LayoutRevision(s)
+		if earlier, twice := seen[rev]; twice {
+			t.Errorf("%s gives the same layout as %s", name, earlier)
+		}
+		seen[rev] = name
+	}
 	one, two := base, base
 	one.Device, two.Device = "cuda:0", "cuda:1"
 	if f.LayoutRevision(one) != f.LayoutRevision(two) {

@@ -17,6 +17,18 @@ const (
 // the model's bytes in the host buffer: weights that are not used in place, KV
 // memory and the buffers of one step. It is meant to be a little too much.
 func (f *File) DeviceNeed(spec shared.SlotSpec) int64 {
+	_, device := f.need(spec)
+	return device
+}
+
+// HostNeed estimates what such a slot allocates in host memory beside the host
+// buffer: nothing on the CPU, where all of it is the device's.
+func (f *File) HostNeed(spec shared.SlotSpec) int64 {
+	host, _ := f.need(spec)
+	return host
+}
+
+func (f *File) need(spec shared.SlotSpec) (host, device int64) {
 	g := f.Geometry()
 	tokens, sequences, chunk := spec.ContextTokens, max(spec.Parallel, 1), spec.PrefillChunk
 	if tokens == 0 {
@@ -29,7 +41,57 @@ func (f *File) DeviceNeed(spec shared.SlotSpec) int64 {
 	// The widest results of a step, and the logits of each row.
 	width := int64(g.Vocab) + 2*int64(g.FeedForward) + 6*int64(g.Embedding)
 	step := rows * width * 4
-	return (f.ownWeights(spec) + f.kvBytes(g, spec, tokens) + step) * needFactor / 8
+	kv := f.kvBytes(g, spec, tokens)
+	if spec.OnCPU() {
+		return 0, (f.ownWeights(spec) + kv + step) * needFactor / 8
+	}
+	// Inputs and results of a step pass through host memory.
+	host = rows * (int64(g.Vocab) + 2*int64(g.Embedding)) * 4
+	from := firstOnGPU(g, spec)
+	inHost, onDevice := f.gpuWeights(g, from)
+	kvInHost := kv * int64(min(from, g.Layers)) / int64(max(g.Layers, 1))
+	return (host + inHost + kvInHost) * needFactor / 8, (onDevice + kv - kvInHost + step) * needFactor / 8
+}
+
+// firstOnGPU is the first layer that a GPU computes. What comes after the last
+// layer counts as one more, which is the first to go there.
+func firstOnGPU(g Geometry, spec shared.SlotSpec) int {
+	if spec.GPULayers == 0 {
+		return 0
+	}
+	return max(g.Layers+1-spec.GPULayers, 0)
+}
+
+// gpuWeights is what the engine copies of the weights into either memory. The
+// embeddings of tokens stay with the CPU, and go to the GPU as well when they are
+// what turns results into tokens.
+func (f *File) gpuWeights(g Geometry, from int) (host, device int64) {
+	tied := true
+	var embeddings int64
+	for _, t := range f.tensors {
+		name, _, _ := strings.Cut(t.Name, ".")
+		layer := g.Layers
+		switch name {
+		case "token_embd":
+			embeddings += t.Bytes
+			host += t.Bytes
+			continue
+		case "output":
+			tied = false
+		case "blk":
+			number, _, _ := strings.Cut(strings.TrimPrefix(t.Name, "blk."), ".")
+			layer, _ = strconv.Atoi(number) // the engine refuses a name without one
+		}
+		if layer < from {
+			host += t.Bytes
+		} else {
+			device += t.Bytes
+		}
+	}
+	if tied && g.Layers >= from {
+		device += embeddings
+	}
+	return host, device
 }
 
 // kvBytes is the KV memory of all sequences.
@@ -56,11 +118,17 @@ func (f *File) kvBytes(g Geometry, spec shared.SlotSpec, tokens int) int64 {
 func (f *File) ownWeights(spec shared.SlotSpec) int64 {
 	var sum int64
 	for _, t := range f.tensors {
-		if spec.Transfer == shared.TransferPageable || repacked(t) {
+		if copied(spec.Transfer) || repacked(t) {
 			sum += t.Bytes
 		}
 	}
 	return sum
+}
+
+// copied reports whether the host buffer is a copy of the file, which the engine
+// copies again.
+func copied(t shared.Transfer) bool {
+	return t == shared.TransferPageable || t == shared.TransferPinned
 }
 
 // repacked reports whether the CPU backend may lay a tensor out anew.

@@ -38,5 +38,34 @@ func TestDeviceNeedIsALittleMoreThanWhatTheEngineTakes(t *testing.T) {
 		if f.DeviceNeed(quantized) >= need {
 			t.Errorf("%s: KV memory in q8_0 is not smaller", c.file)
 		}
+		if f.HostNeed(spec) != 0 {
+			t.Errorf("%s: on the CPU all is the device's", c.file)
+		}
+	}
+}
+
+// On a GPU every weight is in one memory or the other, and each layer that the
+// GPU is not given moves what belongs to it.
+func TestNeedOnAGPU(t *testing.T) {
+	f, err := gguf.ReadFile(filepath.Join("..", "..", "testdata", "models", "storyteller-f16.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := shared.SlotSpec{Device: "cuda:0", ContextTokens: 1024, Parallel: 2, KVType: "f16", PrefillChunk: 512}
+	host, device := f.HostNeed(spec), f.DeviceNeed(spec)
+	if device < f.WeightBytes()/2 || host <= 0 || host > device {
+		t.Errorf("whole: %d in host memory and %d on the device", host, device)
+	}
+	layers := f.Geometry().Layers
+	for n := layers; n > 0; n-- {
+		spec.GPULayers = n
+		h, d := f.HostNeed(spec), f.DeviceNeed(spec)
+		if h <= host || d >= device {
+			t.Errorf("%d of %d layers: %d and %d after %d and %d", n, layers, h, d, host, device)
+		}
+		if sum, before := h+d, host+device; sum < before*99/100 || sum > before*101/100 {
+			t.Errorf("%d of %d layers: %d bytes in all after %d", n, layers, sum, before)
+		}
+		host, device = h, d
 	}
 }

@@ -24,6 +24,8 @@ const lockPoll = 50 * time.Millisecond
 type Options struct {
 	// Dir is the directory to make; empty means Dir().
 	Dir string
+	// Device is what the engine is to compute on beside the CPU.
+	Device Device
 	// From is the pinned package's tarball, or a directory with libraries that
 	// the operator vouches for. Empty means that sources are tried in order.
 	From string
@@ -54,6 +56,7 @@ func Install(ctx context.Context, opts Options) (Result, error) {
 	in := installer{
 		dir:      opts.Dir,
 		from:     opts.From,
+		device:   opts.Device,
 		progress: func(Progress) {},
 		log:      func(string) {},
 	}
@@ -64,19 +67,19 @@ func Install(ctx context.Context, opts Options) (Result, error) {
 		in.log = opts.Log
 	}
 	if in.dir == "" {
-		dir, err := Dir()
+		dir, err := Dir(in.device)
 		if err != nil {
 			return Result{}, err
 		}
 		in.dir = dir
-		if os.Getenv(EnvDir) == "" {
+		if in.device == CPU && os.Getenv(EnvDir) == "" {
 			in.system = systemDirs()
 		}
 	}
 	if npm, err := exec.LookPath("npm"); err == nil {
 		in.npm = npm
 	}
-	in.pin, in.pinned = pinFor(runtime.GOOS, runtime.GOARCH)
+	in.pin, in.pinned = pinFor(runtime.GOOS, runtime.GOARCH, in.device)
 	return in.install(ctx)
 }
 
@@ -85,6 +88,7 @@ func Install(ctx context.Context, opts Options) (Result, error) {
 type installer struct {
 	dir      string
 	from     string
+	device   Device
 	system   []string // where a system library may be taken as it is
 	npm      string   // path of the npm client, empty when there is none
 	pin      pin
@@ -166,7 +170,7 @@ func (in *installer) replaceable() error {
 
 // fill builds the engine below temp and moves it to its place.
 func (in *installer) fill(ctx context.Context, temp string) (Result, error) {
-	w := &writer{dir: filepath.Join(temp, "engine")}
+	w := &writer{dir: filepath.Join(temp, "engine"), device: in.device}
 	var total int64
 	w.wrote = func(n int64) {
 		total += n
@@ -209,20 +213,24 @@ func (in *installer) source(ctx context.Context, w *writer, temp string) error {
 	if in.npm == "" {
 		return in.unreachable("npm is not on PATH")
 	}
-	in.log("fetching the engine library, package " + in.pin.spec())
-	in.progress(Progress{Stage: "fetching"})
-	fetched := filepath.Join(temp, "fetched")
-	if err := os.Mkdir(fetched, 0o700); err != nil {
-		return fmt.Errorf("cannot install the engine: %w", err)
-	}
-	tarball, err := npmPack(ctx, in.npm, in.pin, fetched)
-	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
+	in.log("fetching the engine library, package " + in.pin.source())
+	var tarballs []string
+	for p := &in.pin; p != nil; p = p.Also {
+		in.progress(Progress{Stage: "fetching"})
+		fetched, err := os.MkdirTemp(temp, "fetched-")
+		if err != nil {
+			return fmt.Errorf("cannot install the engine: %w", err)
 		}
-		return in.unreachable(err.Error())
+		tarball, err := npmPack(ctx, in.npm, *p, fetched)
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return in.unreachable(err.Error())
+		}
+		tarballs = append(tarballs, tarball)
 	}
-	return in.tarball(ctx, w, tarball)
+	return in.tarball(ctx, w, tarballs...)
 }
 
 // given installs from the operator's tarball or directory.
@@ -232,7 +240,7 @@ func (in *installer) given(ctx context.Context, w *writer) error {
 		return shared.Errorf(shared.KindEngineMissing, "cannot install the engine: %w", err)
 	}
 	if info.IsDir() {
-		w.manifest = newManifest(in.from, "")
+		w.manifest = newManifest(in.from, "", in.device)
 		if err := w.copyDir(ctx, in.from); err != nil {
 			return shared.Errorf(shared.KindEngineMissing, "cannot install the engine from %s: %w", in.from, err)
 		}
@@ -241,13 +249,21 @@ func (in *installer) given(ctx context.Context, w *writer) error {
 	if !in.pinned {
 		return shared.Errorf(shared.KindEngineMissing, "no package is pinned for %s/%s, so a tarball cannot be checked; unpack it and name the directory", runtime.GOOS, runtime.GOARCH)
 	}
+	if in.pin.Also != nil {
+		return shared.Errorf(shared.KindEngineMissing, "the engine is in two packages, %s; unpack both into one folder and name the folder of the libraries", in.pin.source())
+	}
 	return in.tarball(ctx, w, in.from)
 }
 
-func (in *installer) tarball(ctx context.Context, w *writer, path string) error {
-	w.manifest = newManifest(in.pin.spec(), in.pin.Integrity)
-	if err := w.unpack(ctx, path, in.pin); err != nil {
-		return shared.Errorf(shared.KindEngineMissing, "cannot install the engine: %w", err)
+// tarball takes the packages of the pin, in their order.
+func (in *installer) tarball(ctx context.Context, w *writer, paths ...string) error {
+	w.manifest = newManifest(in.pin.source(), in.pin.Integrity, in.device)
+	p := &in.pin
+	for _, path := range paths {
+		if err := w.unpack(ctx, path, *p); err != nil {
+			return shared.Errorf(shared.KindEngineMissing, "cannot install the engine: %w", err)
+		}
+		p = p.Also
 	}
 	return nil
 }
@@ -261,17 +277,20 @@ func (in *installer) unreachable(npm string) error {
 	fetch := "build llama.cpp v" + shared.EngineVersion + " for this platform"
 	if in.pinned {
 		fetch = fmt.Sprintf("install npm, or run `npm pack %s` on another machine", in.pin.spec())
+		if in.pin.Also != nil {
+			fetch += fmt.Sprintf(", and `npm pack %s`, unpack both into one folder", in.pin.Also.spec())
+		}
 	}
 	return shared.Errorf(shared.KindEngineMissing,
-		"cannot install version %s of the engine library: no source can be used (system library: %s; package: %s); to fix it %s and use `firstframe engine install --from DIR|TARBALL`, or set %s to a directory with the libraries",
-		shared.EngineVersion, system, npm, fetch, EnvDir)
+		"cannot install version %s of the engine library: no source can be used (system library: %s; package: %s); to fix it %s and use `%s --from DIR|TARBALL`, or set %s to a directory with the libraries",
+		shared.EngineVersion, system, npm, fetch, in.device.command(), in.device.environment())
 }
 
 // there says whether an undamaged engine is in place, and where it came from.
 func (in *installer) there() (source string, ok bool) {
 	m, err := readManifest(in.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return in.dir, unmanaged(in.dir) == nil
+		return in.dir, unmanaged(in.dir) == nil && (in.device != CUDA || HasCUDA(in.dir))
 	}
 	if err == nil {
 		err = m.verify(in.dir, in.pin)

@@ -17,7 +17,7 @@ import (
 // cache, else a library that the system has. It checks that all files are there
 // with their sizes; Verify reads them.
 func Locate(ctx context.Context) (string, error) {
-	dir, err := Dir()
+	dir, err := Dir(CPU)
 	if err != nil {
 		return "", err
 	}
@@ -35,6 +35,29 @@ func Locate(ctx context.Context) (string, error) {
 		return system, nil
 	}
 	return "", shared.Errorf(shared.KindEngineMissing, "version %s of the engine library is not installed, run `firstframe engine install`: %w", shared.EngineVersion, missing)
+}
+
+// LocateCUDA finds an engine with a CUDA backend in the same way: one of its own,
+// or the other one when that has such a backend.
+func LocateCUDA(ctx context.Context) (string, error) {
+	dir, err := Dir(CUDA)
+	if err != nil {
+		return "", err
+	}
+	missing := usable(dir)
+	if missing == nil && !HasCUDA(dir) {
+		missing = shared.Errorf(shared.KindEngineMissing, "the engine library in %s has no CUDA backend", dir)
+	}
+	if missing == nil {
+		return dir, nil
+	}
+	if os.Getenv(EnvCUDADir) != "" {
+		return "", shared.Errorf(shared.KindEngineMissing, "%s is set, but cannot be used: %w", EnvCUDADir, missing)
+	}
+	if other, err := Locate(ctx); err == nil && HasCUDA(other) {
+		return other, nil
+	}
+	return "", shared.Errorf(shared.KindEngineMissing, "version %s of the engine library for CUDA is not installed, run `%s`: %w", shared.EngineVersion, CUDA.command(), missing)
 }
 
 // usable is Verify without reading what was installed.

@@ -31,6 +31,7 @@ type Manifest struct {
 	Version   string `json:"version"`
 	OS        string `json:"os"`
 	Arch      string `json:"arch"`
+	Device    Device `json:"device,omitempty"`
 	Source    string `json:"source"`              // package name and version, or the directory
 	Integrity string `json:"integrity,omitempty"` // of the package; empty for a directory
 	Files     []File `json:"files"`
@@ -51,10 +52,10 @@ type Link struct {
 }
 
 // newManifest is the frame that an installation fills.
-func newManifest(source, integrity string) *Manifest {
+func newManifest(source, integrity string, device Device) *Manifest {
 	return &Manifest{
 		Format: manifestFormat, Engine: "llama.cpp", Version: shared.EngineVersion,
-		OS: runtime.GOOS, Arch: runtime.GOARCH, Source: source, Integrity: integrity,
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Device: device, Source: source, Integrity: integrity,
 	}
 }
 

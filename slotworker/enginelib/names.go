@@ -17,15 +17,25 @@ func extension() string {
 	return ".so"
 }
 
+// The backends that are kept apart from the other parts. The second CUDA one is for
+// the runtime of the major version before.
+const (
+	cpuPart    = "libggml-cpu"
+	cudaPart   = "libggml-cuda"
+	secondCUDA = "libggml-cuda12.so"
+)
+
 // part says which part of the engine a file name belongs to: the libraries by
-// their stem, every CPU variant as libggml-cpu. Other files, also the ones that
+// their stem, every CPU variant as libggml-cpu, CUDA backends as libggml-cuda. Other files, also the ones that
 // come along in packages and are not needed, have none.
 func part(name string) string {
 	if !isLibrary(name) {
 		return ""
 	}
-	if strings.HasPrefix(name, "libggml-cpu") {
-		return "libggml-cpu"
+	for _, backend := range []string{cpuPart, cudaPart} {
+		if strings.HasPrefix(name, backend) {
+			return backend
+		}
 	}
 	stem, _, _ := strings.Cut(name, ".")
 	if slices.Contains(libraries(), stem) {

@@ -35,11 +35,12 @@ func (w *writer) unpack(ctx context.Context, tarball string, p pin) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("cannot read package: %w", err)
 	}
-	return w.untar(ctx, f, p.Dir)
+	return w.untar(ctx, f, p.Dir, p.As)
 }
 
-// untar writes the libraries in one folder of a compressed tar stream.
-func (w *writer) untar(ctx context.Context, r io.Reader, folder string) error {
+// untar writes the libraries in one folder of a compressed tar stream. When it
+// holds one only, that may get another name.
+func (w *writer) untar(ctx context.Context, r io.Reader, folder, as string) error {
 	unzipped, err := gzip.NewReader(r)
 	if err != nil {
 		return fmt.Errorf("cannot unpack: %w", err)
@@ -57,11 +58,14 @@ func (w *writer) untar(ctx context.Context, r io.Reader, folder string) error {
 			return fmt.Errorf("cannot unpack: entry %q leaves its folder", entry.Name)
 		}
 		name := path.Base(entry.Name)
-		if path.Dir(entry.Name) != folder || part(name) == "" {
+		if path.Dir(entry.Name) != folder || !w.wants(name) {
 			continue
 		}
 		if entry.Typeflag != tar.TypeReg {
 			return fmt.Errorf("cannot unpack: %q is not a plain file", entry.Name)
+		}
+		if as != "" {
+			name = as
 		}
 		if err := w.file(ctx, name, entries, entry.Size); err != nil {
 			return err
@@ -78,7 +82,7 @@ func (w *writer) copyDir(ctx context.Context, dir string) error {
 	}
 	links := map[string]string{}
 	for _, e := range entries {
-		if part(e.Name()) == "" {
+		if !w.wants(e.Name()) {
 			continue
 		}
 		file, err := filepath.EvalSymlinks(filepath.Join(dir, e.Name()))
@@ -90,6 +94,13 @@ func (w *writer) copyDir(ctx context.Context, dir string) error {
 			continue
 		}
 		if err := w.copyFile(ctx, e.Name(), file); err != nil {
+			return err
+		}
+	}
+	// The package with the second CUDA backend has it in a folder of its own.
+	second := filepath.Join(dir, "fallback", cudaPart+".so")
+	if _, err := os.Stat(second); err == nil && w.device == CUDA {
+		if err := w.copyFile(ctx, secondCUDA, second); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/firstframe/firstframe/shared"
 )
@@ -23,12 +24,14 @@ func Verify(dir string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return unmanaged(dir)
 	}
+	device := CPU
 	if err == nil {
-		p, _ := pinFor(runtime.GOOS, runtime.GOARCH)
+		device = m.Device
+		p, _ := pinFor(runtime.GOOS, runtime.GOARCH, device)
 		err = m.verify(dir, p)
 	}
 	if err != nil {
-		return shared.Errorf(shared.KindEngineMissing, "the engine library in %s is damaged, run `firstframe engine install`: %w", dir, err)
+		return shared.Errorf(shared.KindEngineMissing, "the engine library in %s is damaged, run `%s`: %w", dir, device.command(), err)
 	}
 	return nil
 }
@@ -95,9 +98,16 @@ func complete(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if part(e.Name()) == "libggml-cpu" {
+		if part(e.Name()) == cpuPart {
 			return nil
 		}
 	}
 	return errors.New("no libggml-cpu library")
+}
+
+// HasCUDA says whether a folder has a CUDA backend. Whether that can be loaded is
+// another question.
+func HasCUDA(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return part(e.Name()) == cudaPart })
 }

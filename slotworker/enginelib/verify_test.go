@@ -67,7 +67,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 			manifest(t, dir, func(m *Manifest) { m.Files[0].Name = "../libllama.so" })
 		}, "names file", true},
 		{"claims to be the package", func(t *testing.T, dir string) {
-			p, ok := pinFor("linux", "amd64")
+			p, ok := pinFor("linux", "amd64", CPU)
 			if !ok {
 				t.Fatal("no pin")
 			}

@@ -10,7 +10,7 @@ import (
 )
 
 // maxLibrary bounds what is read as one library file.
-const maxLibrary = 256 << 20
+const maxLibrary = 1 << 30
 
 // carriesVersion looks for the engine's version in the bytes of its library: a C
 // string that is the version, or the version and a suffix such as -dev. It is a

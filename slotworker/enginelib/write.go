@@ -16,8 +16,15 @@ import (
 // writer fills one new engine directory and keeps its manifest.
 type writer struct {
 	dir      string
+	device   Device
 	manifest *Manifest
 	wrote    func(int64)
+}
+
+// wants says whether a file belongs to the engine that is being installed.
+func (w *writer) wants(name string) bool {
+	p := part(name)
+	return p != "" && (p != cudaPart || w.device == CUDA)
 }
 
 // file stores one library durably.
@@ -77,6 +84,9 @@ func (w *writer) finish() error {
 	}
 	if err := unmanaged(w.dir); err != nil {
 		return err
+	}
+	if w.device == CUDA && !HasCUDA(w.dir) {
+		return errors.New("no libggml-cuda library")
 	}
 	slices.SortFunc(w.manifest.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(w.manifest.Links, func(a, b Link) int { return strings.Compare(a.Name, b.Name) })

@@ -26,7 +26,8 @@ func (m *Model) adapt(list []slotworker.AdapterSource) error {
 			return shared.Errorf(shared.KindModelFile, "cannot load adapter %s: %s", a.Name, said.reason())
 		}
 		m.adapters, m.scales = append(m.adapters, handle), append(m.scales, a.Scale)
-		m.info.OwnBytes += said.buffers(func(kind string) bool { return kind == "LoRA" })
+		m.info.OwnBytes += said.buffers(func(where, kind string) bool { return kind == "LoRA" && !m.inHost(where) })
+		m.info.HostBytes += said.buffers(func(where, kind string) bool { return kind == "LoRA" && m.inHost(where) })
 	}
 	return nil
 }

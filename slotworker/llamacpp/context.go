@@ -33,7 +33,8 @@ type Context struct {
 	pool   llama.Threadpool
 	batch  llama.Batch
 	rows   batchRows
-	bytes  int64
+	bytes  int64 // on the device
+	host   int64 // beside it
 
 	sequences int
 	outputs   int
@@ -51,6 +52,9 @@ func (m *Model) NewContext(cfg slotworker.ContextConfig) (slotworker.Context, er
 	params, err := contextParams(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if m.device != "" {
+		params.Offload_kqv, params.OpOffload = 1, 1
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -145,7 +149,8 @@ func (c *Context) prepare(cfg slotworker.ContextConfig, said logged) error {
 		return shared.Errorf(shared.KindEngine, "cannot start the engine's threads: %w", err)
 	}
 	llama.AttachThreadpool(c.handle, uintptr(c.pool), uintptr(c.pool))
-	c.bytes = said.buffers(func(kind string) bool { return kind != "model" })
+	c.bytes = said.buffers(func(where, kind string) bool { return kind != "model" && !c.model.inHost(where) })
+	c.host = said.buffers(func(where, kind string) bool { return kind != "model" && c.model.inHost(where) })
 	return nil
 }
 
@@ -161,6 +166,9 @@ func newPool(threads int) (llama.Threadpool, error) {
 // DeviceBytes is KV memory and compute buffers as the library reports them, in
 // steps of a hundredth of a MiB.
 func (c *Context) DeviceBytes() int64 { return c.bytes }
+
+// HostBytes is what of them lies in host memory beside a device.
+func (c *Context) HostBytes() int64 { return c.host }
 
 // Close frees the context, then its threads. It may be called again.
 func (c *Context) Close() {

@@ -46,10 +46,10 @@ func TestLogged(t *testing.T) {
 		"llama_kv_cache:        CPU KV buffer size =    16.00 MiB",
 		"sched_reserve:        CPU compute buffer size =     6.50 MiB",
 	}, "\n")}
-	if got := l.buffers(func(kind string) bool { return kind == "model" }); got != 3<<19 {
+	if got := l.buffers(func(_, kind string) bool { return kind == "model" }); got != 3<<19 {
 		t.Errorf("%d bytes of weights", got)
 	}
-	if got := l.buffers(func(kind string) bool { return kind != "model" }); got != 22<<20+3<<18 {
+	if got := l.buffers(func(_, kind string) bool { return kind != "model" }); got != 22<<20+3<<18 {
 		t.Errorf("%d bytes of buffers", got)
 	}
 	for line, want := range map[string]string{

@@ -1,6 +1,7 @@
 package llamacpp
 
 import (
+	"runtime"
 	"strings"
 
 	"github.com/hybridgroup/yzma/pkg/llama"
@@ -10,8 +11,8 @@ import (
 )
 
 // Load builds a model: a file is mapped and read in place, bytes are copied out
-// of the caller's buffer. Either way, types that the CPU backend has a better
-// layout for are repacked into memory of their own.
+// of the caller's buffer. On the CPU, types that the backend has a better layout
+// for are repacked into memory of their own either way.
 func (e *Engine) Load(req slotworker.LoadRequest) (slotworker.Model, error) {
 	switch {
 	case (req.Path == "") == (len(req.Bytes) == 0):
@@ -21,6 +22,10 @@ func (e *Engine) Load(req slotworker.LoadRequest) (slotworker.Model, error) {
 	case len(req.MoreParts) > 0 && req.Path == "":
 		return nil, shared.Errorf(shared.KindInvalid, "parts of a model are loaded from paths only")
 	}
+	name, device, err := e.findDevice(req.Device)
+	if err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l := &loading{report: req.Progress}
@@ -28,12 +33,20 @@ func (e *Engine) Load(req slotworker.LoadRequest) (slotworker.Model, error) {
 	defer func() { e.loading = nil }()
 
 	params := llama.ModelDefaultParams()
-	params.SetCPUOnly()
+	devices := []llama.GGMLBackendDevice{device, 0}
+	defer runtime.KeepAlive(&devices[0]) // the library reads them while it loads
+	if device == 0 {
+		params.SetCPUOnly()
+	} else if err = params.SetDevices(devices); err != nil {
+		return nil, shared.Errorf(shared.KindEngine, "cannot name device %s to the engine: %w", req.Device, err)
+	}
+	if device != 0 && req.GPULayers > 0 {
+		params.NGpuLayers = int32(req.GPULayers) // all, without it
+	}
 	params.CheckTensors = 0
 	params.UseExtraBufts = 1
 	params.ProgressCallback = e.onProgress
-	m := &Model{engine: e}
-	var err error
+	m := &Model{engine: e, device: name}
 	said := e.log.during(func() {
 		if req.Path != "" {
 			params.LoadMode = llama.LoadModeMmap
@@ -46,6 +59,10 @@ func (e *Engine) Load(req slotworker.LoadRequest) (slotworker.Model, error) {
 		}
 		params.LoadMode = llama.LoadModeNone
 		params.LazyMode = llama.LazyModeOff // memory has no file that rows could be read from later
+		if device != 0 {
+			m.handle, err = e.loadTensors(req.Bytes, params, l)
+			return
+		}
 		m.handle = e.native.loadFromBytes(req.Bytes, params)
 	})
 	if err = l.failure(m.handle, err, said); err == nil {
@@ -80,10 +97,14 @@ func (l *loading) failure(handle llama.Model, err error, said logged) error {
 	switch {
 	case l.stopped:
 		return shared.Errorf(shared.KindCancelled, "loading the model was cancelled")
-	case handle != 0:
+	case handle != 0 && err == nil:
 		return nil
+	case handle != 0:
+		return err
 	case err != nil && said.problems == "":
 		return shared.Errorf(shared.KindModelFile, "cannot load the model: %w", err)
+	case said.outOfMemory():
+		return shared.Errorf(shared.KindUnavailable, "cannot load the model: %s", said.reason())
 	default:
 		return shared.Errorf(shared.KindModelFile, "cannot load the model: %s", said.reason())
 	}

@@ -98,15 +98,26 @@ func (l logged) reason() string {
 	return strings.ToValidUTF8(text, "?")
 }
 
+// outOfMemory says whether the library could not get the memory of a device or of
+// the host that it asked for.
+func (l logged) outOfMemory() bool {
+	for _, words := range []string{"out of memory", "unable to allocate", "failed to allocate"} {
+		if strings.Contains(l.problems, words) {
+			return true
+		}
+	}
+	return false
+}
+
 // buffers adds up the sizes of the buffers that the library reports having
-// allocated and whose kind is wanted, such as "KV".
-func (l logged) buffers(wanted func(kind string) bool) int64 {
+// allocated and that are wanted by their place, such as "CUDA0", and kind, such as "KV".
+func (l logged) buffers(wanted func(where, kind string) bool) int64 {
 	size := regexp.MustCompile(`(\S+)\s+(\S+) buffer size =\s+([0-9.]+) MiB`)
 	var sum float64
 	for _, m := range size.FindAllStringSubmatch(l.text, -1) {
 		// Weights that are read in place take none; what an adapter has of that kind
 		// is allocated all the same.
-		if !wanted(m[2]) || m[2] == "model" && strings.HasSuffix(m[1], "_Mapped") {
+		if !wanted(m[1], m[2]) || m[2] == "model" && strings.HasSuffix(m[1], "_Mapped") {
 			continue
 		}
 		if mib, err := strconv.ParseFloat(m[3], 64); err == nil {

@@ -19,6 +19,7 @@ const (
 // before it is.
 type Model struct {
 	engine *Engine
+	device string // the library's name for it; empty on the CPU
 	info   slotworker.ModelInfo
 	vocab  llama.Vocab
 	bos    int32
@@ -53,7 +54,8 @@ func (m *Model) read(said logged) error {
 		TrainedTokens: int(llama.ModelNCtxTrain(h)),
 		Vocab:         int(llama.VocabNTokens(m.vocab)),
 		WeightBytes:   int64(llama.ModelSize(h)),
-		OwnBytes:      said.buffers(func(kind string) bool { return kind == "model" }),
+		OwnBytes:      said.buffers(func(where, kind string) bool { return kind == "model" && !m.inHost(where) }),
+		HostBytes:     said.buffers(func(where, kind string) bool { return kind == "model" && m.inHost(where) }),
 	}
 	pooling, _ := llama.ModelMetaValStr(h, arch+".pooling_type")
 	m.info.Pooling = poolings()[pooling]

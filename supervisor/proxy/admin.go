@@ -20,6 +20,8 @@ type slotJSON struct {
 	Transfer      string       `json:"transfer"`
 	Pinned        bool         `json:"pinned"`
 	PinNote       string       `json:"pin_note,omitempty"`
+	DeviceModel   string       `json:"device_model,omitempty"`
+	TransferWhy   string       `json:"transfer_reason,omitempty"`
 	HostBytes     int64        `json:"host_bytes"`
 	DeviceBytes   int64        `json:"device_bytes"`
 	ContextTokens int          `json:"context_tokens"`
@@ -57,7 +59,7 @@ func toSlotJSON(s shared.SlotInfo) slotJSON {
 	return slotJSON{
 		SlotID: s.SlotID, Model: s.Model, Identity: toIdentityJSON(s.Identity), Status: string(s.Status),
 		Process: string(s.Process), PID: s.PID, Restarts: s.Restarts, LastError: s.LastError, Device: s.Device,
-		Transfer: string(s.Transfer), Pinned: s.Pinned, PinNote: s.PinNote, HostBytes: s.HostBytes,
+		Transfer: string(s.Transfer), Pinned: s.Pinned, PinNote: s.PinNote, DeviceModel: s.DeviceInfo.Model, TransferWhy: s.TransferReason, HostBytes: s.HostBytes,
 		DeviceBytes: s.DeviceBytes, ContextTokens: s.ContextTokens, InFlight: s.InFlight,
 		Stage: s.Progress.Stage, DoneBytes: s.Progress.DoneBytes, TotalBytes: s.Progress.TotalBytes,
 		Parallel: s.Parallel, Running: s.Load.SequencesRunning, Waiting: s.Load.SequencesWaiting,

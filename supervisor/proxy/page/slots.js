@@ -56,6 +56,7 @@ function card(s, act) {
     el("p", { class: "sub" }, s.model, " ", el("b", { title: s.identity.model_revision }, s.identity.precision || "…"),
       ` · ${s.transfer}${s.pid ? ` · pid ${s.pid}` : ` · process ${s.process}`}${s.restarts ? ` · ${count(s.restarts, "restart")}` : ""}`),
     facts, s.last_error ? el("p", { class: "error" }, s.last_error) : null,
+    s.transfer_reason ? el("p", { class: "sub" }, `transfer ${s.transfer_reason}${s.device_model ? ` (${s.device_model})` : ""}`) : null,
     s.pin_note ? el("p", { class: "sub" }, `not locked: ${s.pin_note}`) : null, el("footer", {}, buttons));
 }
 

@@ -4,7 +4,7 @@ supervisor {
     device "cpu" { memory = "1KB" }
     device "cpu" { memory = "1GiB" }
     device "tpu" { memory = "1GiB" }
-    device "cuda:0" { memory = "1GiB" }
+    device "cuda:all" { memory = "1GiB" }
   }
 }
 model "m" { path = "m.gguf" }

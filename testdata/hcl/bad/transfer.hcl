@@ -1,5 +1,5 @@
 model "m" { path = "m.gguf" }
 slot "s" {
   model    = model.m
-  transfer = "pinned"
+  transfer = "pined"
 }
