@@ -4,7 +4,6 @@ import (
 	"math/big"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/cores"
 	"github.com/firstframe/firstframe/shared/modelstore"
 )
 
@@ -186,7 +186,7 @@ func (d *decoder) slot(n *node, models map[string]model, base string, cfg *Confi
 		Transfer:      shared.Transfer(d.choice(n, "transfer", "auto", "mmap", "pageable", "pinned")),
 		OnMiss:        shared.OnMiss(d.choice(n, "on_miss", "wait", "pending", "fail")),
 		Preload:       d.flag(n, "preload", true),
-		Threads:       d.number(n, "threads", runtime.GOMAXPROCS(0), 1, maxThreads),
+		Threads:       d.number(n, "threads", cores.Usable(), 1, maxThreads),
 		ContextTokens: d.number(context, "tokens", 0, defaultPage, maxTokens),
 		Parallel:      d.number(context, "parallel", 1, 1, maxParallel),
 		PageTokens:    d.number(context, "page", defaultPage, 16, maxPage),

@@ -140,7 +140,7 @@ func Schema() Block {
 			{Name: "device", Type: typeString, Default: "cpu", Meaning: "cpu, or cuda:N for a GPU, which needs the CUDA worker (docs/gpu.md)"},
 			{Name: "transfer", Type: typeString, Default: "auto", Meaning: "mmap, pageable, pinned (a copy in locked memory) or auto; on a GPU auto measures what to take"},
 			{Name: "preload", Type: typeBool, Default: "true", Meaning: "prepare at start instead of at the first request"},
-			{Name: "threads", Type: typeInt, Default: "all cores", Meaning: "threads of the engine"},
+			{Name: "threads", Type: typeInt, Default: "one a core", Meaning: "threads of the engine; by default one for each physical core"},
 			{Name: "on_miss", Type: typeString, Default: "wait", Meaning: "wait, pending or fail, when a request finds the slot not resident"},
 			{Name: "queue", Type: typeInt, Default: "64", Meaning: "requests that may wait for a sequence"},
 			{Name: "deadline", Type: typeDuration, Default: "5m", Meaning: "longest time for one request"},

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/cores"
 	"github.com/firstframe/firstframe/shared/gbnf"
 )
 
@@ -226,7 +226,7 @@ func (w *Worker) fillSpec(s shared.SlotSpec, trained int) (shared.SlotSpec, erro
 		s.PrefillChunk = defaultChunk
 	}
 	if s.Threads == 0 {
-		s.Threads = runtime.NumCPU()
+		s.Threads = cores.Usable()
 	}
 	if s.KVType == "" {
 		s.KVType = "f16"

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/firstframe/firstframe/internal/bench"
 	"github.com/firstframe/firstframe/internal/bench/report"
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/cores"
 	"github.com/firstframe/firstframe/shared/gguf"
 )
 
@@ -120,7 +120,7 @@ func (a *app) runBench(ctx context.Context, o benchOptions) error {
 	}
 	threads := o.threads
 	if threads == 0 {
-		threads = runtime.NumCPU()
+		threads = cores.Usable()
 	}
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	return withTempDir(func(dir string) error {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
+
+	"github.com/firstframe/firstframe/shared/cores"
 )
 
 // systemChecks are notes on what the kernel allows: nothing here keeps slots
@@ -34,44 +36,14 @@ func systemChecks() []check {
 	return append(checks, coresCheck(), libffiCheck(), memlockCheck())
 }
 
-// coresCheck tells cores from hardware threads: two threads of one core compute
-// hardly more than one.
+// coresCheck tells cores from hardware threads.
 func coresCheck() check {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return check{Name: "cores", Detail: err.Error()}
-	}
 	threads := runtime.NumCPU()
-	cores := countCores(string(text), threads)
-	c := check{Name: "cores", OK: true, Detail: fmt.Sprintf("%d cores with %d hardware threads", cores, threads)}
+	c := check{Name: "cores", OK: true, Detail: fmt.Sprintf("%d hardware threads; an engine gets %d threads unless told otherwise, one a core", threads, cores.Usable())}
 	if usable := runtime.GOMAXPROCS(0); usable < threads {
 		c.Detail += fmt.Sprintf("; the control group or GOMAXPROCS allows %d at a time", usable)
-		cores = min(cores, usable)
-	}
-	if cores < threads {
-		c.Detail += fmt.Sprintf("; try threads = %d for a slot", cores)
 	}
 	return c
-}
-
-// countCores counts the different cores that /proc/cpuinfo lists. Where it does
-// not name them, as on many machines that are not x86, every thread is one.
-func countCores(cpuinfo string, threads int) int {
-	seen := map[string]bool{}
-	socket := ""
-	for line := range strings.Lines(cpuinfo) {
-		name, value, _ := strings.Cut(line, ":")
-		switch strings.TrimSpace(name) {
-		case "physical id":
-			socket = strings.TrimSpace(value)
-		case "core id":
-			seen[socket+"/"+strings.TrimSpace(value)] = true
-		}
-	}
-	if len(seen) == 0 {
-		return threads
-	}
-	return min(len(seen), threads)
 }
 
 // libffiCheck names the library that calls into the engine go through. It was

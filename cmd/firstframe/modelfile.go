@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/cores"
 	"github.com/firstframe/firstframe/shared/gguf"
 	"github.com/firstframe/firstframe/shared/modelstore"
 )
@@ -71,7 +71,7 @@ func (m *modelFile) slot(id string) (slot shared.SlotSpec, template bool, err er
 		}
 	}
 	if threads == 0 {
-		threads = runtime.NumCPU()
+		threads = cores.Usable()
 	}
 	slot = ownSlot(id, found.Name, found.Path, shared.TransferAuto, threads)
 	slot.DeclaredSHA256, slot.ContextTokens, slot.Preload = found.SHA256, context, true
