@@ -110,13 +110,16 @@ func (l *WorkerLauncher) Device(ctx context.Context, name string) (shared.Device
 	if err := l.thread.do(cmd.Start); err != nil {
 		return info, deviceError("cannot start %s: %w", program.path, err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		err = cmd.Wait()
+		close(ended)
+	}()
 	select {
-	case err = <-ended:
+	case <-ended:
 	case <-ctx.Done():
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it may have started
-		_ = <-ended                                         // it was killed
+		<-ended
 		return info, context.Cause(ctx)
 	}
 	if err != nil {
