@@ -8,8 +8,10 @@ import (
 )
 
 // wanted is how late a timer may be, in nanoseconds. Nothing here that waits for
-// time waits for less than milliseconds.
-const wanted = 1_000_000
+// time waits for less than milliseconds. It is no more than a few of the monitor's
+// own naps: Go's scheduler takes short ones as well before it moves a goroutine to
+// an idle processor, and those are as late.
+const wanted = 250_000
 
 // Enter makes sure that the timers of all threads of this process, and of the
 // processes that it starts, are coarse. A thread's slack is that of the thread
