@@ -51,6 +51,9 @@ func (p *workerProcess) command(pluginEnv []string) *exec.Cmd {
 		// The C library otherwise learns from the first free of a large buffer to
 		// keep the next ones, and evicted memory stays with the process.
 		"MALLOC_MMAP_THRESHOLD_=1048576",
+		// And to ask for huge pages: KV memory is touched as a whole when a slot
+		// comes back, and each page of 4 KiB is a fault.
+		"GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
 	)
 	cmd.Env = append(cmd.Env, raceEnvironment()...)
 	if p.program.cuda {

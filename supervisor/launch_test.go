@@ -265,7 +265,7 @@ func TestWorkersEnvironment(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	want := []string{"EXTRA", "FIRSTFRAME_PLUGIN", "GGML_NO_BACKTRACE", "GORACE", "MALLOC_MMAP_THRESHOLD_", "PATH", "PLUGIN_MAX_PORT", "PLUGIN_MIN_PORT",
+	want := []string{"EXTRA", "FIRSTFRAME_PLUGIN", "GGML_NO_BACKTRACE", "GLIBC_TUNABLES", "GORACE", "MALLOC_MMAP_THRESHOLD_", "PATH", "PLUGIN_MAX_PORT", "PLUGIN_MIN_PORT",
 		"PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_UNIX_SOCKET_DIR", "TMPDIR"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the worker has %q, want %q", names, want)
