@@ -287,7 +287,7 @@ func TestWatchLeavesWorkersAlone(t *testing.T) {
 			t.Errorf("the watcher sees %d running requests after %v, one runs", running, 2*loadPace)
 		}
 		stop()
-		<-hold
+		wantKind(t, <-hold, shared.KindCancelled)
 		time.Sleep(2 * loadPace)
 		synctest.Wait()
 		if running != 0 {
