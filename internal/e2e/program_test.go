@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/firstframe/firstframe/shared/timerslack"
 )
 
 // patience bounds every wait for something that is sure to come; it is no
@@ -29,10 +27,7 @@ var program struct {
 	short string // base of short state directories
 }
 
-func TestMain(m *testing.M) {
-	timerslack.Enter() // as serve does, so that benchmarks measure what people get
-	os.Exit(testMain(m))
-}
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
 	if worker := os.Getenv(unlockedWorker); worker != "" {
