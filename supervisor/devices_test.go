@@ -65,6 +65,43 @@ func TestSlotsOfAMissingDevice(t *testing.T) {
 	})
 }
 
+// A device that does not say what it is keeps nobody waiting but its own slots, and
+// these wait for one answer.
+func TestDeviceThatDoesNotAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		silent := make(chan struct{})
+		cfg := Config{MinResidency: -1}
+		for id, device := range map[string]string{"a": "cuda:0", "b": "cuda:0", "other": "cuda:1"} {
+			s := rigSlot(id, "story", "Q8_0")
+			s.Device = device
+			cfg.Slots = append(cfg.Slots, s)
+		}
+		r := newRig(t, cfg, func(r *rig) {
+			r.launcher.devices = map[string]shared.DeviceInfo{"cuda:1": testGPU(1 << 20)}
+			r.launcher.describe = func(name string) {
+				if name == "cuda:0" {
+					<-silent
+				}
+			}
+		})
+		defer r.end()
+		synctest.Wait()
+		r.mustAsk("other")
+		close(silent)
+		synctest.Wait()
+		for _, id := range []string{"a", "b"} {
+			if text := r.slot(id).LastError; !strings.Contains(text, "there is no cuda:0") {
+				t.Errorf("%s says %q", id, text)
+			}
+		}
+		r.launcher.mu.Lock()
+		defer r.launcher.mu.Unlock()
+		if n := r.launcher.asked["cuda:0"]; n != 1 {
+			t.Errorf("cuda:0 was asked %d times", n)
+		}
+	})
+}
+
 // A device is part of what a slot is, and has the memory that it has: without any
 // declared budget, two slots that do not fit together take turns.
 func TestDeviceBoundsItsSlots(t *testing.T) {

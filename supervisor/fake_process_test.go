@@ -19,12 +19,15 @@ type fakeLauncher struct {
 	launch func(ctx context.Context, slotID string, n int) error
 	// devices are those of the machine; others are not there.
 	devices map[string]shared.DeviceInfo
+	// asked counts the descriptions of devices; describe may delay one.
+	asked    map[string]int
+	describe func(name string)
 	// script prepares a new worker.
 	script func(slotID string, n int, w *fakeWorker)
 }
 
 func newFakeLauncher() *fakeLauncher {
-	return &fakeLauncher{alive: map[string]*fakeProcess{}, launches: map[string]int{}}
+	return &fakeLauncher{alive: map[string]*fakeProcess{}, launches: map[string]int{}, asked: map[string]int{}}
 }
 
 func (l *fakeLauncher) rule(ok bool, text string) {
@@ -59,6 +62,13 @@ func (l *fakeLauncher) Launch(ctx context.Context, slotID, _ string, _ ...string
 }
 
 func (l *fakeLauncher) Device(_ context.Context, name string) (shared.DeviceInfo, error) {
+	l.mu.Lock()
+	l.asked[name]++
+	describe := l.describe
+	l.mu.Unlock()
+	if describe != nil {
+		describe(name)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	info, ok := l.devices[name]

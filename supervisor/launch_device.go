@@ -129,6 +129,9 @@ func (l *WorkerLauncher) Device(ctx context.Context, name string) (shared.Device
 	if err := json.Unmarshal(out.Bytes(), &info); err != nil {
 		return info, deviceError("%s does not say what %s is: %w", program.path, name, err)
 	}
+	if info.Name != name || info.Model == "" || info.Memory <= 0 {
+		return shared.DeviceInfo{}, deviceError("%s does not say what %s is, but that there is %q, model %q, with %d bytes", program.path, name, info.Name, info.Model, info.Memory)
+	}
 	return info, nil
 }
 

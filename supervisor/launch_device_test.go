@@ -31,6 +31,12 @@ func describeTestDevice(name string) {
 	case "cuda:4":
 		fmt.Println("hello")
 		os.Exit(0)
+	case "cuda:6": // JSON, but no device
+		fmt.Println("{}")
+		os.Exit(0)
+	case "cuda:7": // another one
+		_ = json.NewEncoder(os.Stdout).Encode(testGPU(80 << 30))
+		os.Exit(0)
 	}
 	os.Exit(5)
 }
@@ -47,6 +53,8 @@ func TestDeviceIsDescribed(t *testing.T) {
 		"cuda:2": "there is no NVIDIA driver on this machine (worker: error while loading shared libraries: libcuda.so.1",
 		"cuda:4": "does not say what cuda:4 is",
 		"cuda:5": "cuda:5 cannot be used: exit status 5",
+		"cuda:6": `does not say what cuda:6 is, but that there is ""`,
+		"cuda:7": `does not say what cuda:7 is, but that there is "cuda:0"`,
 	} {
 		_, err := l.Device(t.Context(), name)
 		if e := shared.AsError(err, "", ""); e.Kind != shared.KindUnavailable || e.Field != deviceField || !strings.Contains(e.Text(), want) {

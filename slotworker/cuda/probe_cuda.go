@@ -63,7 +63,12 @@ type bench struct {
 // measure takes the sizes that fit into the device's free memory.
 func (d *device) measure(ctx context.Context) (probe shared.TransferProbe, err error) {
 	b := &bench{d: d}
-	defer func() { err = errors.Join(err, b.close()) }()
+	defer func() {
+		// What cannot be undone because the device is lost says nothing new.
+		if left := b.close(); !errors.Is(err, slotworker.ErrDeviceLost) {
+			err = errors.Join(err, left)
+		}
+	}()
 	sizes, err := b.room(d.sizes)
 	if err != nil {
 		return probe, err

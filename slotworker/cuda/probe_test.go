@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -139,7 +140,7 @@ func TestDeviceLostInTheProbe(t *testing.T) {
 		turn(t, "lost_copy", n)
 		turn(t, "lost_code", 719)
 		_, err := d.Probe(t.Context())
-		if !errors.Is(err, slotworker.ErrDeviceLost) || shared.KindOf(err) != shared.KindUnavailable {
+		if !errors.Is(err, slotworker.ErrDeviceLost) || shared.KindOf(err) != shared.KindUnavailable || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%d: %v", n, err)
 		}
 		if err := d.Close(); !errors.Is(err, slotworker.ErrDeviceLost) {
