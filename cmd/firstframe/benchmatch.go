@@ -29,7 +29,7 @@ type matchOptions struct {
 
 func (o *matchOptions) flags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.against, "against", nil, "addresses of OpenAI-compatible servers to be measured in turns with this one")
-	flags.StringVar(&o.model, "peer-model", "", "their name for the model (default: the one that has the file's name in it, or the only one)")
+	flags.StringVar(&o.model, "peer-model", "", "their name for the model (default: the one named as the file, or with its name in it, or the only one)")
 	flags.StringVar(&o.otherFile, "other-model", "", "second GGUF file, for the cases that switch between two; memory is then bounded to one of them")
 	flags.StringVar(&o.other, "peer-other-model", "", "their name for the second model")
 	flags.StringVar(&o.key, "peer-key", "", "their API key")

@@ -112,13 +112,13 @@ func (p *Peer) recognise(ctx context.Context, server, owner string, status bool)
 	}
 }
 
-// Choose takes the model with exactly this name, or the only one whose name
-// holds the name of the file.
+// Choose takes the model with exactly this name. Without one it takes the model that
+// is named as the file is, or the only one whose name holds the file's.
 func (p *Peer) Choose(name, file string) error {
 	base := strings.ToLower(strings.TrimSuffix(path.Base(file), path.Ext(file)))
 	var fit []string
 	for _, id := range p.Models {
-		if id == name {
+		if id == name || name == "" && strings.EqualFold(id, base) {
 			p.Model = id
 			return nil
 		}

@@ -49,6 +49,10 @@ func TestChoose(t *testing.T) {
 	if err := p.Choose("", "/models/other.gguf"); err != nil || p.Model != "only" {
 		t.Errorf("the only model: %q, %v", p.Model, err)
 	}
+	p.Models = []string{"story-q4:Q4_0", "story-q4", "story"} // as firstframe lists one slot
+	if err := p.Choose("", "/models/Story-Q4.gguf"); err != nil || p.Model != "story-q4" {
+		t.Errorf("the model named as the file is: %q, %v", p.Model, err)
+	}
 }
 
 func TestUnloadAndRestart(t *testing.T) {

@@ -29,5 +29,24 @@ func Enter() {
 		return
 	}
 	// In case this returns the program goes on as it is.
-	_ = unix.Exec("/proc/self/exe", os.Args, os.Environ())
+	_ = unix.Exec(program(), os.Args, os.Environ())
+}
+
+// program is the path of the running program. The path it was started by keeps its
+// name in the lists of processes; another file may have taken that one's place.
+func program() string {
+	const own = "/proc/self/exe"
+	path, err := os.Readlink(own)
+	if err != nil {
+		return own
+	}
+	named, err := os.Stat(path)
+	if err != nil {
+		return own
+	}
+	running, err := os.Stat(own)
+	if err != nil || !os.SameFile(named, running) {
+		return own
+	}
+	return path
 }

@@ -36,7 +36,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, req shared.Gener
 	req.RequestID = newID()
 	a := &answer{
 		server: s, start: start, pieces: make([]piece, opt.choices),
-		form: opt.form(answerHead{requestID: req.RequestID, created: start, model: req.Requirement.Model, stream: opt.stream}),
+		form: opt.form(answerHead{requestID: req.RequestID, created: start, model: askedModel(req.Requirement), stream: opt.stream}),
 	}
 	if opt.stream {
 		a.sse = newSSE(w, s.cfg.WriteTimeout)

@@ -56,7 +56,7 @@ func TestMessageEvents(t *testing.T) {
 		switch e.Type {
 		case "message_start":
 			m := e.Message
-			if len(m.Content) != 0 || m.StopReason != nil || m.Usage.InputTokens != 3 || m.Usage.CacheReadInputTokens != 4 || m.Usage.OutputTokens != 0 {
+			if m.Model != "story:Q8_0" || len(m.Content) != 0 || m.StopReason != nil || m.Usage.InputTokens != 3 || m.Usage.CacheReadInputTokens != 4 || m.Usage.OutputTokens != 0 {
 				t.Errorf("%s", d)
 			}
 		case "content_block_start":

@@ -64,6 +64,9 @@ func TestResponseEvents(t *testing.T) {
 		if e.Sequence != i || e.Type != names[i] {
 			t.Errorf("event %d is number %d: %s", i, e.Sequence, d)
 		}
+		if e.Response != nil && e.Response.Model != whole.Model {
+			t.Errorf("another model's name: %s", d)
+		}
 		at := -1
 		if e.OutputIndex != nil {
 			at = *e.OutputIndex
