@@ -16,6 +16,11 @@ import (
 	"github.com/firstframe/firstframe/shared/modelstore"
 )
 
+// bytesPerThread is how much of a model a thread of the engine is worth. Threads
+// wait for each other many times a token, and with a model that one of them reads
+// in a millisecond they do little else.
+const bytesPerThread = 16 << 20
+
 // fileContext is the context of a model file that is run without a configuration,
 // unless the model was trained on less.
 const fileContext = 4096
@@ -71,7 +76,7 @@ func (m *modelFile) slot(id string) (slot shared.SlotSpec, template bool, err er
 		}
 	}
 	if threads == 0 {
-		threads = cores.Usable()
+		threads = int(min(int64(cores.Usable()), max(1, header.Size()/bytesPerThread)))
 	}
 	slot = ownSlot(id, found.Name, found.Path, shared.TransferAuto, threads)
 	slot.DeclaredSHA256, slot.ContextTokens, slot.Preload = found.SHA256, context, true
