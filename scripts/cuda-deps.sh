@@ -38,27 +38,12 @@ mkdir -p "$cache/include"
 work="$(mktemp -d "$cache/fetch.XXXXXX")" # where the header goes in one step at the end
 readonly work
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/sources"
 
-# The first source of Debian itself, security and updates aside.
-mirror="$(apt-get indextargets --no-release-info --format '$(REPO_URI)' 'Created-By: Packages' |
-	grep -E '/debian/?$' | head -n 1 || true)"
-[ -n "$mirror" ] || { echo "no Debian mirror is configured for apt; set CUDA_HOME to a CUDA toolkit" >&2; exit 1; }
-
-# A configuration of apt's own for this one look-up: the machine's stays as it is.
-cat >"$work/sources/non-free.sources" <<-SOURCES
-	Types: deb
-	URIs: $mirror
-	Suites: $suite
-	Components: non-free
-	Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-SOURCES
-private=(-qq -o "Dir::Etc::SourceList=/dev/null" -o "Dir::Etc::SourceParts=$work/sources"
-	-o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o "APT::Architecture=amd64"
-	-o "APT::Architectures::=amd64" -o "APT::Sandbox::User=root" -o "Acquire::Languages=none")
+source "$(dirname "$0")/nonfree.sh"
+nonfree "$work" "$suite" || { echo "set CUDA_HOME to a CUDA toolkit" >&2; exit 1; }
 echo "fetching the package list of Debian $suite non-free (300 KB)" >&2
-apt-get "${private[@]}" update >&2
-url="$(apt-get "${private[@]}" download --print-uris "$package" | cut -d "'" -f 2)"
+apt-get "${nonfree_apt[@]}" update >&2
+url="$(apt-get "${nonfree_apt[@]}" download --print-uris "$package" | cut -d "'" -f 2)"
 [ -n "$url" ] || { echo "Debian $suite has no package $package" >&2; exit 1; }
 
 echo "fetching the first $((front / 1024)) KiB of $(basename "$url")" >&2

@@ -44,22 +44,11 @@ cp -L "$ffi" "$folder/lib/libffi.so.8"
 if $runtime; then
 	work="$(mktemp -d)"
 	trap 'rm -rf "$work"' EXIT
-	mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/sources"
-	mirror="$(apt-get indextargets --no-release-info --format '$(REPO_URI)' 'Created-By: Packages' |
-		grep -E '/debian/?$' | head -n 1 || true)"
-	[ -n "$mirror" ] || { echo "no Debian mirror is configured for apt" >&2; exit 1; }
-	cat >"$work/sources/non-free.sources" <<-SOURCES
-		Types: deb
-		URIs: $mirror
-		Suites: trixie
-		Components: non-free
-		Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-	SOURCES
-	private=(-qq -o "Dir::Etc::SourceList=/dev/null" -o "Dir::Etc::SourceParts=$work/sources"
-		-o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o "APT::Sandbox::User=root")
+	source scripts/nonfree.sh
+	nonfree "$work" trixie
 	echo "fetching CUDA's runtime libraries, 230 MB" >&2
-	apt-get "${private[@]}" update
-	(cd "$work" && apt-get "${private[@]}" download libcudart12 libcublas12 libcublaslt12)
+	apt-get "${nonfree_apt[@]}" update
+	(cd "$work" && apt-get "${nonfree_apt[@]}" download libcudart12 libcublas12 libcublaslt12)
 	for package in "$work"/*.deb; do
 		dpkg-deb --fsys-tarfile "$package" | tar -x -C "$work" --wildcards './usr/lib/x86_64-linux-gnu/*'
 	done
