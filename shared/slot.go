@@ -50,7 +50,10 @@ type SlotSpec struct {
 }
 
 // OnCPU says whether the slot needs no other device.
-func (s SlotSpec) OnCPU() bool { return s.Device == "" || s.Device == CPUDevice }
+func (s SlotSpec) OnCPU() bool { return IsCPU(s.Device) }
+
+// IsCPU reports whether the name of a device, or none, means the CPU.
+func IsCPU(device string) bool { return device == "" || device == CPUDevice }
 
 // RestartMode says what happens when the restarts of an interval are used up.
 type RestartMode string

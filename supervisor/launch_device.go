@@ -34,7 +34,7 @@ type program struct {
 // program finds what runs the slots of a device.
 func (l *WorkerLauncher) program(device string) (program, error) {
 	cfg := l.cfg
-	if device == "" || device == shared.CPUDevice {
+	if shared.IsCPU(device) {
 		return program{path: cfg.Executable, args: cfg.Args, engineDir: cfg.EngineDir, env: cfg.Env}, nil
 	}
 	path, err := FindCUDAWorker(cfg.CUDAWorker)
@@ -157,7 +157,7 @@ func whyNoDevice(err error, said []byte) string {
 // since it was described is no reason to start the next one.
 func (l *WorkerLauncher) explainLaunch(p *workerProcess, device string, cause error) error {
 	err := l.launchError(p, cause)
-	if kind := shared.KindOf(cause); device == "" || device == shared.CPUDevice || kind == shared.KindCancelled || kind == shared.KindShuttingDown {
+	if kind := shared.KindOf(cause); shared.IsCPU(device) || kind == shared.KindCancelled || kind == shared.KindShuttingDown {
 		return err
 	}
 	if _, gone := l.Device(l.ctx, device); gone != nil && shared.AsError(gone, "", "").Field == deviceField {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/firstframe/firstframe/internal/bench"
 	"github.com/firstframe/firstframe/shared"
+	"github.com/firstframe/firstframe/shared/regular"
 )
 
 // matchOptions is what the command line asks of a comparison.
@@ -150,13 +151,10 @@ func sameContent(a, b string) (bool, error) {
 	var infos [2]os.FileInfo
 	for i, path := range []string{a, b} {
 		var err error
-		if files[i], err = os.Open(path); err != nil {
+		if files[i], infos[i], err = regular.Open(path); err != nil {
 			return false, err
 		}
 		defer func() { _ = files[i].Close() }() // nothing was written
-		if infos[i], err = files[i].Stat(); err != nil {
-			return false, err
-		}
 	}
 	if os.SameFile(infos[0], infos[1]) {
 		return true, nil

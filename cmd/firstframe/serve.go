@@ -102,7 +102,8 @@ func (a *app) serve(ctx context.Context, path, level string, logJSON bool) (err 
 }
 
 // announce prints the slots once every preloaded one is resident or has failed,
-// and what can be done now, then waits for the end.
+// and what can be done now, then waits for the end. The watch ends before that: each
+// further change, and there are some with each request, would cost a list.
 func (a *app) announce(ctx context.Context, f shared.Frontend, preload map[string]bool, web *httpFrontend, next string) error {
 	var settledList shared.SlotList
 	err := f.WatchSlots(ctx, func(l shared.SlotList) error {
@@ -112,12 +113,12 @@ func (a *app) announce(ctx context.Context, f shared.Frontend, preload map[strin
 			}
 		}
 		settledList = l
-		return errSettled
+		return errSeen
 	})
 	switch {
 	case ctx.Err() != nil:
 		return nil
-	case !errors.Is(err, errSettled):
+	case !errors.Is(err, errSeen):
 		return err
 	}
 	if err := slotTable(a.out, settledList); err != nil {
@@ -134,10 +135,6 @@ func (a *app) announce(ctx context.Context, f shared.Frontend, preload map[strin
 	<-ctx.Done()
 	return nil
 }
-
-// errSettled ends a watch that has seen what it waited for: each further change,
-// and there are some with each request, would cost a list.
-var errSettled = errors.New("all slots have settled")
 
 // settled reports whether the preparation of a slot has ended, one way or the other.
 func settled(s shared.SlotInfo) bool {

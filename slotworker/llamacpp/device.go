@@ -34,7 +34,7 @@ func cudaDevice(number int) llama.GGMLBackendDevice {
 // findDevice gives the library's own name for a device, and the device; there is
 // none for the CPU.
 func (e *Engine) findDevice(name string) (string, llama.GGMLBackendDevice, error) {
-	if name == "" || name == shared.CPUDevice {
+	if shared.IsCPU(name) {
 		return "", 0, nil
 	}
 	var number int
